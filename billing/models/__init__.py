@@ -1,0 +1,18 @@
+"""What it cost: prices, records with their attempts, the ledger, budgets, statements."""
+
+from billing.models.ledger import Budget, BudgetAlert, LedgerEntry, Statement
+from billing.models.prices import ALWAYS, ExchangeRate, Price
+from billing.models.records import Attempt, RequestRecord, StoredAnswer
+
+__all__ = [
+    "ALWAYS",
+    "Attempt",
+    "Budget",
+    "BudgetAlert",
+    "ExchangeRate",
+    "LedgerEntry",
+    "Price",
+    "RequestRecord",
+    "Statement",
+    "StoredAnswer",
+]
