@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import unicodedata
 
 PREFIX = "sk-pm-"
 
@@ -22,7 +23,7 @@ def malformed(secret: str) -> str | None:
         return "is empty"
     if secret != secret.strip() or any(c.isspace() for c in secret):
         return "contains a space or line break"
-    if any(ord(c) < 0x21 or ord(c) == 0x7F for c in secret):
+    if any(unicodedata.category(c) == "Cc" for c in secret):
         return "contains a control character"
     if not secret.isascii():
         return "contains a character outside ASCII"
