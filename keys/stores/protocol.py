@@ -1,0 +1,77 @@
+"""What the request path, the prober and the admin may ask of a state store; both stores pass one conformance suite."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from keys.core.policy import Policy
+from keys.core.pool import Pool
+from keys.core.report import Change, Report, Standing
+
+
+class PersistenceError(Exception):
+    """The database could not be read or written now; the store keeps what is unsaved and tries again."""
+
+
+class Persistence(Protocol):
+    """Rows that outlive the process. Called from a thread, one call at a time; raises PersistenceError alone."""
+
+    def load(self) -> dict[str, dict[str, Any]]: ...
+
+    def save(self, rows: Mapping[str, dict[str, Any] | None]) -> None:
+        """Insert or replace these rows in one transaction; None deletes a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeLease:
+    """The right to send the one request that a half-open key or account gets. Empty `targets`: none was needed."""
+
+    holder: str
+    targets: tuple[str, ...]
+
+
+class StateStore(Protocol):
+    """Key states. Every `now` is aware and UTC. No call raises for a store that is down or waits longer than 1 s."""
+
+    def standing(self, key_id: int, account_id: int | None, model: str, now: datetime, epoch: int = 0) -> Standing:
+        """Judge a key for a model from memory; no I/O. `epoch` is the routing table's."""
+
+    async def report(self, report: Report, policy: Policy, now: datetime) -> tuple[Change, ...]:
+        """Apply one attempt's outcome to its key or account; returns what really changed (0, 1 or 2 targets)."""
+
+    async def report_chain(self, reports: Sequence[tuple[Report, Policy]], now: datetime) -> tuple[Change, ...]:
+        """Apply several, in order; how a chain's late parts arrive."""
+
+    async def lease_probe(self, key_id: int, account_id: int | None, now: datetime) -> ProbeLease | None:
+        """Take the lease that a half-open key needs; None = somebody else holds it. Ends by itself after 10 s."""
+
+    async def end_probe(self, lease: ProbeLease) -> None:
+        """Give a lease back: at first content, failure or abort. Safe to repeat."""
+
+    async def revive(self, key_id: int, now: datetime, epoch: int | None = None) -> tuple[Change, ...]:
+        """A person revives a key: new epoch (given, or the next), no cooling, no resting models."""
+
+    async def revive_account(self, account_id: int, now: datetime) -> tuple[Change, ...]:
+        """A person ends an account's cooling or death."""
+
+    async def set_epoch(self, key_id: int, epoch: int, now: datetime) -> tuple[Change, ...]:
+        """The key's secret was edited: fresh in the new epoch. An epoch that is not newer changes nothing."""
+
+    async def probe_succeeded(self, key_id: int, now: datetime) -> tuple[Change, ...]:
+        """A health probe succeeded: a strike cooling becomes half open now."""
+
+    async def balance_seen(self, target: str, now: datetime) -> tuple[Change, ...]:
+        """A balance read above zero (`account:3`, or `key:12` for a balance of its own)."""
+
+    async def snapshot(self, now: datetime) -> Pool:
+        """All states and counters."""
+
+    async def open(self) -> None:
+        """Load what is stored. Call once, in the event loop that uses the store."""
+
+    async def run(self) -> None:
+        """Upkeep until cancelled: persistence, leases, news from other processes. Start it in the background."""
+
+    async def close(self) -> None:
+        """Save what is unsaved."""
