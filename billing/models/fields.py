@@ -1,18 +1,64 @@
 """Columns that several tables of money share."""
 
+from decimal import Decimal
 from typing import Any
 
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-
-def money(name: Any, **options: Any) -> "models.DecimalField[Any, Any]":
-    """Return a column for exact amounts: 12 decimal places, 18 before the point."""
-    return models.DecimalField(name, max_digits=30, decimal_places=12, **options)
+DIGITS = 30
+PLACES = 12
 
 
-def price(name: Any) -> "models.DecimalField[Any, Any]":
+class MoneyField(models.DecimalField):  # type: ignore[type-arg]  # django-stubs' generics do not subscript at run time
+    """An exact amount: 12 decimal places, 18 digits before the point.
+
+    SQLite would store a decimal as a float and lose digits past the fifteenth, so there the column is text. Sum it
+    with `MoneySum`.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options["max_digits"], options["decimal_places"] = DIGITS, PLACES
+        super().__init__(*args, **options)
+
+    def deconstruct(self) -> Any:
+        """Leave out what every such column has."""
+        name, path, args, options = super().deconstruct()
+        del options["max_digits"], options["decimal_places"]
+        return name, path, args, options
+
+    def get_internal_type(self) -> str:
+        """Not DecimalField: SQLite's converters for that expect floats."""
+        return "MoneyField"
+
+    def db_type(self, connection: Any) -> str:
+        """Text on SQLite, numeric elsewhere."""
+        return "text" if connection.vendor == "sqlite" else f"numeric({DIGITS}, {PLACES})"
+
+    def from_db_value(self, value: Any, _expression: Any, _connection: Any) -> Decimal | None:
+        """Return the exact decimal."""
+        return None if value is None else Decimal(value)
+
+
+class MoneySum(models.Aggregate):
+    """An exact sum of a money column; None over no rows. See `billing.sqlite` for SQLite's side of it."""
+
+    function = "SUM"
+    name = "MoneySum"
+    output_field = MoneyField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """Use the aggregate that adds decimals, not floats."""
+        return self.as_sql(compiler, connection, function="money_sum", **context)
+
+
+def money(name: Any, **options: Any) -> MoneyField:
+    """Return a column for exact amounts."""
+    return MoneyField(name, **options)
+
+
+def price(name: Any) -> MoneyField:
     """Return a column for an optional, non-negative price."""
     return money(name, null=True, blank=True, validators=[MinValueValidator(0)])
 
