@@ -163,7 +163,7 @@ class PriceBook:
 def amount_of(
     usage: Usage | None, price: PriceRow, multiplier: Decimal, rate: Fraction | Decimal = Fraction(1)
 ) -> Decimal | None:
-    """Return list price times `multiplier` times `rate`, rounded once to 12 places; None when usage or a rate is unknown.
+    """Return list price × `multiplier` × `rate`, rounded once to 12 places; None when usage or a rate is unknown.
 
     `rate` (see `PriceBook.rate_of`) turns the price's currency into another one within the same rounding.
     A per-call price needs no usage: the caller asks only once content was delivered.
