@@ -1,0 +1,34 @@
+"""The task queue: `celery -A config.celery worker` and `… beat`, started by config/supervise.py.
+
+A task is a nudge: it reads from the database what is due, so a lost or doubled message does no harm.
+"""
+
+import os
+from typing import TypedDict
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+app = Celery("pointsman")
+app.set_default()  # threads of the web process publish too, not only this one
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+
+class Periodic(TypedDict):
+    """`schedule` in seconds. `options.expires` in seconds: a nudge that waited longer has a newer one behind it."""
+
+    task: str
+    schedule: float
+    options: dict[str, float]
+
+
+def _every(seconds: float, task: str) -> Periodic:
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
+
+
+PERIODIC: dict[str, Periodic] = {
+    "probe-keys": _every(60, "keys.tasks.probe_keys"),
+}
+app.conf.beat_schedule = PERIODIC
