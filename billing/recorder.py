@@ -1,0 +1,202 @@
+"""Makes finished requests durable: one writer thread, one connection, one commit for many.
+
+A request waits for its group's commit, a millisecond or two. When the database does not take the group within
+`patience_s`, the rows go to the spool file instead and are replayed when it is back; only when that fails too is the
+caller told, with NotDurableError.
+"""
+
+import asyncio
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from django.db import DatabaseError, IntegrityError, connections, transaction
+
+from billing import rows
+from billing.core.record import Bundle
+from billing.spool import Spool
+
+logger = logging.getLogger("pointsman.recorder")
+
+PATIENCE_S = 2.0
+_GROUP = 500
+_IDLE_S = 1.0
+
+
+class NotDurableError(Exception):
+    """Neither the database nor the spool file took the rows."""
+
+
+class Ids:
+    """Record ids that grow with time and need no database: 41 bits of ms, 10 of this process, 12 of a counter."""
+
+    def __init__(self) -> None:
+        self._node = secrets.randbits(10)
+        self._count = 0
+
+    def next(self, now_ms: int) -> int:
+        """Return the next id. Call from one thread."""
+        self._count = (self._count + 1) & 0xFFF
+        return (now_ms << 22) | (self._node << 12) | self._count
+
+
+class _Waiting:
+    __slots__ = ("bundle", "future", "loop")
+
+    def __init__(self, bundle: Bundle, loop: asyncio.AbstractEventLoop) -> None:
+        self.bundle = bundle
+        self.loop = loop
+        self.future: asyncio.Future[bool] = loop.create_future()
+
+
+class Recorder:
+    """Owns the writer thread. `alias` is the database."""
+
+    def __init__(self, spool_folder: Path, alias: str = "default") -> None:
+        self.ids = Ids()
+        self._alias = alias
+        self._spool = Spool(spool_folder)
+        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
+        self._statements: tuple[rows.Insert, rows.Insert, rows.Insert] | None = None
+        self._replay_due = 0.0
+        self.healthy = True  # False while the database does not take rows
+        self.writable = True  # False while nothing takes rows: new calls are refused
+
+    def start(self) -> None:
+        """Start the writer."""
+        self._thread.start()
+
+    async def stop(self, timeout_s: float = 10.0) -> None:
+        """Write what is queued and end the writer."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join, timeout_s)
+
+    async def write(self, bundle: Bundle) -> None:
+        """Return when the rows are durable. Raises NotDurableError."""
+        waiting = _Waiting(bundle, asyncio.get_running_loop())
+        self._queue.put(waiting)
+        try:
+            # Shielded: the writer still holds the future when this wait is given up or cancelled.
+            taken = await asyncio.wait_for(asyncio.shield(waiting.future), PATIENCE_S)
+        except TimeoutError:
+            taken = False
+        if taken:
+            self.writable = True
+            return
+        try:
+            await asyncio.to_thread(self._spool.append, [bundle])
+        except OSError as problem:
+            self.writable = False
+            logger.critical("a finished request could not be recorded: %s", problem)
+            raise NotDurableError(str(problem)) from problem
+        self.writable = True
+
+    def _work(self) -> None:
+        try:
+            while True:
+                group, last = self._gather()
+                if group:
+                    self._commit(group)
+                elif self._spool.waiting() and time.monotonic() >= self._replay_due:
+                    self._replay()
+                if last:
+                    return
+        finally:
+            connections[self._alias].close()
+
+    def _gather(self) -> tuple[list[_Waiting], bool]:
+        """Wait for one request, then take all that have come meanwhile. The flag says to stop."""
+        group: list[_Waiting] = []
+        try:
+            item = self._queue.get(timeout=_IDLE_S)
+            while item is not None:
+                group.append(item)
+                if len(group) >= _GROUP:
+                    return group, False
+                item = self._queue.get_nowait()
+        except queue.Empty:
+            return group, False
+        return group, True
+
+    def _commit(self, group: Sequence[_Waiting]) -> None:
+        try:
+            self._insert([waiting.bundle for waiting in group])
+        except IntegrityError:
+            # One row is at fault (or an id was drawn twice): the others must not suffer for it.
+            for waiting in group:
+                self._commit_one(waiting)
+        except DatabaseError as problem:
+            self._lost_database(problem)
+            _answer(group, taken=False)
+        else:
+            self.healthy = True
+            _answer(group, taken=True)
+
+    def _commit_one(self, waiting: _Waiting) -> None:
+        try:
+            try:
+                self._insert([waiting.bundle])
+            except IntegrityError:
+                self._insert([_with_other_id(waiting.bundle)])
+        except DatabaseError as problem:
+            logger.error("a request's rows were refused by the database: %s", problem)
+            _answer([waiting], taken=False)
+        else:
+            _answer([waiting], taken=True)
+
+    def _insert(self, bundles: Sequence[Bundle]) -> None:
+        connection = connections[self._alias]
+        if self._statements is None:
+            self._statements = rows.inserts(connection)
+        with transaction.atomic(using=self._alias):
+            rows.write(connection, self._statements, bundles)
+
+    def _replay(self) -> None:
+        for bundles, remove in self._spool.take():
+            try:
+                for start in range(0, len(bundles), _GROUP):
+                    self._insert(bundles[start : start + _GROUP])
+            except DatabaseError as problem:
+                self._lost_database(problem)
+                return
+            remove()
+            self.healthy = True
+            logger.warning("%d spooled requests were written to the database", len(bundles))
+
+    def _lost_database(self, problem: DatabaseError) -> None:
+        if self.healthy:
+            logger.error("the database does not take records, spooling: %s", type(problem).__name__)
+        self.healthy = False
+        self._replay_due = time.monotonic() + _IDLE_S
+        # The next group opens a new connection.
+        connections[self._alias].close()
+
+
+def _with_other_id(bundle: Bundle) -> Bundle:
+    other = bundle.record.id ^ secrets.randbits(22)
+    return Bundle(
+        record=replace(bundle.record, id=other),
+        attempts=tuple(replace(row, record_id=other) for row in bundle.attempts),
+        ledger=tuple(replace(row, record_id=other) for row in bundle.ledger),
+    )
+
+
+def _answer(group: Sequence[_Waiting], *, taken: bool) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+    for waiting in group:
+        by_loop.setdefault(waiting.loop, []).append(waiting)
+    for loop, members in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, members, taken)
+
+
+def _resolve(group: Sequence[_Waiting], taken: bool) -> None:
+    for waiting in group:
+        if not waiting.future.done():
+            waiting.future.set_result(taken)

@@ -1,0 +1,88 @@
+"""INSERT statements for finished requests, built once per database from the models' columns."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.types.json import Jsonb
+
+from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
+from billing.models import Attempt, LedgerEntry, RequestRecord
+
+TABLES: tuple[tuple[type[Any], type[models.Model], str], ...] = (
+    (RecordRow, RequestRecord, "ON CONFLICT (request_id) DO NOTHING"),
+    (AttemptRow, Attempt, "ON CONFLICT DO NOTHING"),
+    (LedgerRow, LedgerEntry, "ON CONFLICT DO NOTHING"),
+)
+
+
+def _sqlite_moment(value: datetime) -> str:
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
+
+
+def _sqlite_money(value: Decimal) -> str:
+    return f"{value:.12f}"
+
+
+def _converter(column: "models.Field[Any, Any]", vendor: str) -> Callable[[Any], Any] | None:
+    """Return what turns a row's value into what the driver stores, or None when it is stored as it is."""
+    kind = column.get_internal_type()
+    if kind == "JSONField":
+        return Jsonb if vendor == "postgresql" else json.dumps
+    if vendor == "sqlite":
+        return {"DateTimeField": _sqlite_moment, "DateField": str, "MoneyField": _sqlite_money}.get(kind)
+    return None
+
+
+class Insert:
+    """One table's statement and how its rows become parameters."""
+
+    def __init__(
+        self, row: type[Any], model: type[models.Model], conflict: str, connection: BaseDatabaseWrapper
+    ) -> None:
+        names = [field.name for field in dataclasses.fields(row)]
+        columns = {column.attname: column for column in model._meta.concrete_fields}
+        quote = connection.ops.quote_name
+        listed = ", ".join(quote(columns[name].column) for name in names)
+        marks = ", ".join(["%s"] * len(names))
+        table = quote(model._meta.db_table)
+        self.sql = f"INSERT INTO {table} ({listed}) VALUES ({marks}) {conflict}"  # noqa: S608  # names of our own columns
+        self._values = attrgetter(*names)
+        self._converters = [
+            (index, converter)
+            for index, name in enumerate(names)
+            if (converter := _converter(columns[name], connection.vendor)) is not None
+        ]
+
+    def parameters(self, row: Any) -> list[Any]:
+        """Return a row's values in the statement's order."""
+        values = list(self._values(row))
+        for index, converter in self._converters:
+            if values[index] is not None:
+                values[index] = converter(values[index])
+        return values
+
+
+def inserts(connection: BaseDatabaseWrapper) -> tuple[Insert, Insert, Insert]:
+    """Return the statements for records, attempts and ledger rows on this connection's database."""
+    record, attempt, ledger = (Insert(row, model, conflict, connection) for row, model, conflict in TABLES)
+    return record, attempt, ledger
+
+
+def write(connection: BaseDatabaseWrapper, statements: Sequence[Insert], bundles: Sequence[Bundle]) -> None:
+    """Insert all rows; the caller owns the transaction. Rows that are there already are left alone."""
+    record, attempt, ledger = statements
+    with connection.cursor() as cursor:
+        cursor.executemany(record.sql, [record.parameters(bundle.record) for bundle in bundles])
+        tries = [attempt.parameters(row) for bundle in bundles for row in bundle.attempts]
+        if tries:
+            cursor.executemany(attempt.sql, tries)
+        booked = [ledger.parameters(row) for bundle in bundles for row in bundle.ledger]
+        if booked:
+            cursor.executemany(ledger.sql, booked)

@@ -1,0 +1,119 @@
+"""A local file for finished requests while the database cannot take them: appended, synced, replayed later.
+
+One file per process, locked while its owner lives, so that a survivor may replay a dead process's file. A line that
+was torn by a crash was never confirmed to anybody and is left out. Replaying twice is harmless: rows that are there
+already are left alone.
+"""
+
+import dataclasses
+import fcntl
+import json
+import os
+import threading
+import types
+import typing
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
+
+SUFFIX = ".jsonl"
+
+
+def encode(bundle: Bundle) -> bytes:
+    """Return a bundle as one line."""
+    return orjson.dumps(dataclasses.asdict(bundle), default=str) + b"\n"
+
+
+def decode(line: bytes) -> Bundle:
+    """Read a line back. Raises ValueError for anything that `encode` did not write."""
+    try:
+        value = json.loads(line)
+        return Bundle(
+            record=_row(RecordRow, value["record"]),
+            attempts=tuple(_row(AttemptRow, row) for row in value["attempts"]),
+            ledger=tuple(_row(LedgerRow, row) for row in value["ledger"]),
+        )
+    except (KeyError, TypeError, ArithmeticError) as problem:
+        raise ValueError(f"not a spooled request: {type(problem).__name__}") from problem
+
+
+def _row(kind: type[Any], values: dict[str, Any]) -> Any:
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: _restored(hints[name], value) for name, value in values.items()})
+
+
+def _restored(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(hint, types.UnionType):
+        hint = next(kind for kind in typing.get_args(hint) if kind is not types.NoneType)
+    if hint is Decimal:
+        return Decimal(value)
+    if hint is datetime:
+        return datetime.fromisoformat(value)
+    return date.fromisoformat(value) if hint is date else value
+
+
+class Spool:
+    """This process's spool file and those that dead processes left in the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._file: Any = None
+        self._path = folder / f"{os.getpid()}{SUFFIX}"
+
+    def append(self, bundles: Sequence[Bundle]) -> None:
+        """Write bundles so that they survive a crash. Raises OSError when the disk does not take them."""
+        with self._lock:
+            if self._file is None:
+                self._open()
+            self._file.write(b"".join(map(encode, bundles)))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def waiting(self) -> bool:
+        """Whether any spool file stands in the folder."""
+        return self._folder.is_dir() and any(self._folder.glob(f"*{SUFFIX}"))
+
+    def take(self) -> Iterator[tuple[list[Bundle], typing.Callable[[], None]]]:
+        """Yield the contents of each file that no living process owns, with what removes it once replayed."""
+        with self._lock:
+            if self._file is not None:
+                # Later appends go to a new file; this one may now be replayed.
+                self._path.rename(self._path.with_name(f"{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"))
+                self._file.close()
+                self._file = None
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")) if self._folder.is_dir() else ():
+            with path.open("rb") as handle:
+                if path == self._path or not _lock(handle):
+                    continue
+                yield list(_read(handle)), path.unlink
+
+    def _open(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = os.fdopen(descriptor, "ab")
+        _lock(self._file)
+
+
+def _lock(handle: Any) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(handle: Any) -> Iterator[Bundle]:
+    for line in handle:
+        try:
+            yield decode(line)
+        except ValueError:
+            continue  # torn by a crash before it was confirmed
