@@ -22,7 +22,7 @@ Payload = dict[str, Any]
 
 # Texts that some relays send as data to keep the line open; no SDK could read them.
 _QUIET_TEXTS: Final = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat"})
-_ANSWER_MEMBERS: Final = ("choices", "candidates", "content", "output", "response", "data", "type", "id")
+_ANSWER_MEMBERS: Final = ("choices", "candidates", "content", "output", "response", "type", "id")
 _REASON_MEMBERS: Final = ("message", "msg", "err", "error_msg", "detail", "status_msg")
 
 
@@ -54,14 +54,24 @@ def is_error(payload: Any) -> bool:
         return bool(payload) and is_error(payload[0])
     if not isinstance(payload, dict):
         return False
-    if payload.get("error") or "error" in (payload.get("type"), payload.get("object")):
-        return True
+    return _says_error(payload) or _is_bare_reason(payload)
+
+
+def _says_error(payload: Payload) -> bool:
     base = payload.get("base_resp")
-    if isinstance(base, dict) and base.get("status_code"):
-        return True
-    if payload.get("error_code") or payload.get("success") is False:
-        return True
-    return not any(name in payload for name in _ANSWER_MEMBERS) and any(payload.get(name) for name in _REASON_MEMBERS)
+    return (
+        bool(payload.get("error") or payload.get("error_code"))
+        or "error" in (payload.get("type"), payload.get("object"))
+        or payload.get("success") is False
+        or (isinstance(base, dict) and bool(base.get("status_code")))
+    )
+
+
+def _is_bare_reason(payload: Payload) -> bool:
+    """A reason, and nothing that an answer would have."""
+    if any(name in payload for name in _ANSWER_MEMBERS) or isinstance(payload.get("data"), list):
+        return False
+    return any(payload.get(name) for name in _REASON_MEMBERS)
 
 
 def any_substance(values: Any) -> bool:

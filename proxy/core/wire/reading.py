@@ -50,7 +50,12 @@ def kind(dialect: Dialect, event: Event) -> Kind:
 
 
 def has_content(dialect: Dialect, payload: Any) -> bool:
-    """True when a whole answer, or the `response` of a Responses end event, says anything at all."""
+    """True when a whole answer, or the `response` of a Responses end event, says anything at all.
+
+    A list is a Gemini stream without `alt=sse`.
+    """
+    if isinstance(payload, list):
+        return any(has_content(dialect, part) for part in payload)
     return isinstance(payload, dict) and _HAS_CONTENT[dialect](payload)
 
 
