@@ -17,10 +17,16 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
+from billing.core.periods import midnight
 from billing.core.tokens import Usage
 
 PLACES = 12
 _MILLION = 1_000_000
+_MINOR_UNITS: Mapping[str, int] = {
+    **dict.fromkeys(("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV"), 0),
+    **dict.fromkeys(("XAF", "XOF", "XPF"), 0),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
+}
 _MEMO_LIMIT = 4096  # model names come from clients
 
 
@@ -185,11 +191,14 @@ def rounded(value: Fraction, places: int = PLACES) -> Decimal:
     return Decimal(f"{units}E-{places}")
 
 
+def payable(amount: Decimal, currency: str) -> Decimal:
+    """Round a statement's total, half-even, to what can be paid in `currency` (ISO 4217 minor units; unknown: 2)."""
+    return rounded(Fraction(amount), _MINOR_UNITS.get(currency.upper(), 2))
+
+
 def begins(starts: datetime | date, zone: tzinfo) -> datetime:
     """Return the instant, in UTC, from which a row counts."""
-    if isinstance(starts, datetime):
-        return starts.astimezone(UTC)
-    return datetime(starts.year, starts.month, starts.day, tzinfo=zone).astimezone(UTC)
+    return starts.astimezone(UTC) if isinstance(starts, datetime) else midnight(starts, zone)
 
 
 def _token_amount(usage: Usage, price: PriceRow) -> Fraction | None:

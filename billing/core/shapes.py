@@ -210,10 +210,11 @@ def _cost(usage: Mapping[str, Any]) -> tuple[Decimal | None, frozenset[str]]:
 
 
 def _money(value: object, unit: Decimal) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    amount = Decimal(str(value)) * unit
-    return amount if amount.is_finite() and 0 <= amount <= MAX_COST_USD else None
+    if not 0 <= value <= MAX_COST_USD / unit:  # false for a NaN, too
+        return None
+    return Decimal(str(value)) * unit
 
 
 def _is_anthropic_shaped(usage: Mapping[str, Any]) -> bool:
