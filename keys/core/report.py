@@ -78,8 +78,9 @@ class Change:
         """A state worth an alert began. Re-opening for the same cause after a lease is the same state going on."""
         if self.new.status is Status.HEALTHY or not self.changed:
             return False
-        same_cause = self.old.until is not None and self.old.cause is self.new.cause
-        return self.new.status is not self.old.status and not (self.new.status is Status.COOLING and same_cause)
+        if self.new.status is Status.DEAD or self.old.until is None:
+            return self.old.status is not self.new.status
+        return _kind(self.old) != _kind(self.new)
 
     @property
     def ended(self) -> bool:
@@ -206,3 +207,7 @@ def is_broke(standing: Standing) -> bool:
 
 def _weight(state: KeyState, now: datetime) -> tuple[bool, float]:
     return (state.status is Status.DEAD, left_s(state, now))
+
+
+def _kind(state: KeyState) -> Cause | str | None:
+    return "strikes" if state.by_strikes else state.cause
