@@ -1,0 +1,70 @@
+"""One client request on its way through the rooms."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from keys.core.dialect import Dialect
+from proxy.core.chain import Chain
+from proxy.core.ending import Ending
+from routing.core.facts import Facts
+from routing.core.table import GatewayKeyInfo, LineInfo, RoutingTable, TenantInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came in, before anybody looked at it. `headers` keep their spelling; `query` has no credential left."""
+
+    request_id: str
+    record_id: int
+    at: datetime
+    clock_s: float  # monotonic, of the same moment
+    method: str
+    path: str
+    query: str
+    dialect: Dialect
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
+    query_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request whose caller is known. `table` is the routing table that all of it is decided by."""
+
+    received: Received
+    table: RoutingTable
+    tenant: TenantInfo
+    line: LineInfo
+    key: GatewayKeyInfo
+
+
+@dataclass(slots=True)
+class Call:
+    """The state of one request; each room reads what came before it and adds its own part."""
+
+    admitted: Admitted
+    operation: str
+    facts: Facts | None = None
+    chain: Chain = field(default_factory=Chain)
+    ending: Ending = field(default_factory=Ending)
+    rule: str = ""
+    group: str = ""
+    route: str = ""
+    session: str = "none"
+    explained: dict[str, Any] = field(default_factory=dict)  # the decision, for the record
+    abandoned: bool = False  # the client left: no further attempt starts
+
+    @property
+    def received(self) -> Received:
+        """What came in."""
+        return self.admitted.received
+
+    @property
+    def model(self) -> str:
+        """The model that the client asked for."""
+        return self.facts.model if self.facts is not None else ""
+
+    def elapsed_ms(self, clock_s: float) -> int:
+        """Milliseconds since the request came in."""
+        return max(0, round((clock_s - self.received.clock_s) * 1000))

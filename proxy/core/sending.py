@@ -1,0 +1,92 @@
+"""From a client's request and a candidate to the request that goes upstream: the client's bytes, deliberately edited."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from keys.core.dialect import Dialect
+from proxy.core import headers
+from proxy.core.answer import Rename
+from proxy.core.endpoints import Endpoint
+from proxy.core.wire.edits import ask_for_usage, asks_for_usage, replace_member
+from proxy.core.wire.jsontext import dumps
+from routing.core.table import KeyInfo, UpstreamInfo
+
+_USAGE_ON_REQUEST: Final = frozenset({"chat/completions", "completions"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """The client's request, parsed once for all attempts. `body` are its bytes."""
+
+    endpoint: Endpoint
+    headers: Sequence[tuple[str, str]] = field(repr=False)
+    query: str
+    body: bytes = field(repr=False)
+    payload: Mapping[str, Any] = field(repr=False)
+    model: str
+    stream: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request for one upstream key. `injected`: the usage option is ours, so its chunk is withheld."""
+
+    url: str
+    headers: list[tuple[str, str]] = field(repr=False)
+    body: bytes = field(repr=False)
+    injected: bool
+    rename: Rename | None
+
+
+def prepare(
+    inbound: Inbound,
+    upstream: UpstreamInfo,
+    key: KeyInfo,
+    *,
+    model: str,
+    values: Mapping[str, Any],
+    usage_option: bool,
+) -> Prepared:
+    """Return the upstream request of one attempt.
+
+    `model` is the name to send; `values` the rules' `set` members beside it. `usage_option` is False for an upstream
+    that refused `stream_options` before.
+    """
+    body = inbound.body
+    for name, value in values.items():
+        if name != "model":
+            body = replace_member(body, name, dumps(value))
+    if inbound.endpoint.model is None and model != inbound.model:
+        body = replace_member(body, "model", dumps(model))
+    injected = usage_option and _must_ask(inbound)
+    if injected:
+        body = ask_for_usage(body)
+    own = headers.credential(upstream.dialect, upstream.auth, key.secret) | dict(upstream.headers)
+    return Prepared(
+        url=_url(inbound, upstream, model),
+        headers=headers.to_upstream(inbound.headers, own=own, openrouter="openrouter.ai" in upstream.base_url),
+        body=body,
+        injected=injected,
+        rename=Rename(model.encode(), inbound.model.encode()) if model != inbound.model else None,
+    )
+
+
+def _must_ask(inbound: Inbound) -> bool:
+    return inbound.stream and inbound.endpoint.name in _USAGE_ON_REQUEST and not asks_for_usage(inbound.payload)
+
+
+def _url(inbound: Inbound, upstream: UpstreamInfo, model: str) -> str:
+    path = inbound.endpoint.name
+    if inbound.endpoint.dialect is Dialect.GEMINI:
+        path = f"models/{quote(model, safe='/')}:{path}"
+    query = without_key(inbound.query)
+    return f"{upstream.base_url}/{path}" + (f"?{query}" if query else "")
+
+
+def without_key(query: str) -> str:
+    """Return a query string without `key`, which is a credential in Gemini's dialect."""
+    if "key" not in query:
+        return query
+    return urlencode([(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "key"])
