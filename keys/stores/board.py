@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from keys.core.admission import AdmitRequest, Passed
 from keys.core.counts import Counts
 from keys.core.policy import Policy
 from keys.core.pool import Pool
@@ -19,6 +20,7 @@ from keys.core.report import (
     targets_of,
 )
 from keys.core.state import FRESH, KeyState, is_half_open
+from keys.stores.gate import Eligible
 
 PROBE_LEASE_S = 10.0
 _PLAIN = Standing()
@@ -54,6 +56,27 @@ class Board:
         if account_id is not None:
             targets.append(account_target(account_id))
         return tuple(target for target in targets if is_half_open(self.state(target), now))
+
+    def eligible(self, request: AdmitRequest, now: datetime) -> tuple[tuple[Eligible, ...], tuple[Passed, ...]]:
+        """Sort a request's keys by their states: who may serve, with the leases needed, and who may not."""
+        members, passed = [], []
+        for member in request.members:
+            keys = []
+            for key in member.keys:
+                standing = self.standing(key.key_id, key.account_id, request.model, now, key.epoch)
+                if standing.skip in (None, Skip.BUSY):
+                    keys.append((key, self.half_open(key.key_id, key.account_id, now)))
+                elif key.dares and standing.by_strikes and standing.skip is Skip.COOLING:
+                    keys.append((key, ()))
+                else:
+                    passed.append(Passed(key.key_id, standing))
+            if keys:
+                members.append(Eligible(member, tuple(keys)))
+        return tuple(members), tuple(passed)
+
+    def leased(self, now: datetime) -> frozenset[str]:
+        """Targets whose half-open lease is out."""
+        return frozenset(target for target in self.leases if self.lease_left_s(target, now) > 0)
 
     def decide(self, report: Report, policy: Policy, now: datetime) -> tuple[Change, ...]:
         """What a report would change, without doing it."""

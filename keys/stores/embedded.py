@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -19,7 +20,9 @@ from keys.core.report import Change, Report, Standing, account_target, key_targe
 from keys.core.state import FRESH, KeyState, funded, probed, revived
 from keys.core.stored import dumped
 from keys.stores.board import Board
-from keys.stores.protocol import Persistence, PersistenceError, ProbeLease
+from keys.stores.gate import Gate
+from keys.stores.protocol import Persistence, PersistenceError
+from keys.stores.waiting import Admitting, Patience
 
 TICK_S = 0.5
 _T = TypeVar("_T")
@@ -37,11 +40,13 @@ class NoPersistence:
         return None
 
 
-class EmbeddedStore:
+class EmbeddedStore(Admitting):
     """See `StateStore`. `clock` is read by `run()` alone."""
 
     def __init__(self, persistence: Persistence | None = None, *, clock: Callable[[], datetime]) -> None:
+        super().__init__()
         self.board = Board()
+        self.gate = Gate()
         self._persistence = persistence or NoPersistence()
         self._clock = clock
         self._dirty: set[str] = set()
@@ -76,6 +81,43 @@ class EmbeddedStore:
         self._dirty.add(key_target(report.key_id))
         return changes
 
+    # Admission
+
+    async def _attempt(self, request: AdmitRequest, now: datetime, patience: Patience) -> Admission:
+        members, passed = self.board.eligible(request, now)
+        answer = replace(self.gate.admit(request, members, self.board.leased(now), now), passed=passed)
+        self.gate.leave(request.ticket, patience.queued)
+        if not answer.granted:
+            scopes = [block.scope for block in answer.blocks if patience.allows(block)]
+            self.gate.queue(request.ticket, scopes, patience.arrived)
+            return answer
+        probes = next(p for e in members for key, p in e.keys if key.key_id == answer.key_id)
+        self.board.lease(probes, request.ticket, now)
+        return replace(answer, probe=ProbeLease(request.ticket, probes))
+
+    def _quit(self, ticket: str, scopes: Sequence[str]) -> None:
+        self.gate.leave(ticket, scopes)
+        for scope in scopes:
+            self._room.wake(scope)
+
+    async def settle(self, request: SettleRequest, now: datetime) -> tuple[Change, ...]:
+        changes = tuple(change for report, policy in request.reports for change in self._apply(report, policy, now))
+        if request.tokens is not None:
+            for hold in request.holds:
+                self.gate.correct(hold, request.tokens, now)
+        self.let_go(request.holds, request.probe)
+        await self._save_changes(changes)
+        return changes
+
+    def let_go(self, holds: Sequence[Hold], probe: ProbeLease | None = None) -> None:
+        for hold in holds:
+            if self.gate.release(hold):
+                self._room.wake(hold.scope)
+        if probe is not None:
+            self.board.release(probe.targets, probe.holder)
+            for target in probe.targets:
+                self._room.wake(target)
+
     # Half-open leases
 
     async def lease_probe(self, key_id: int, account_id: int | None, now: datetime) -> ProbeLease | None:
@@ -84,7 +126,7 @@ class EmbeddedStore:
         return lease if self.board.lease(targets, lease.holder, now) else None
 
     async def end_probe(self, lease: ProbeLease) -> None:
-        self.board.release(lease.targets, lease.holder)
+        self.let_go((), lease)
 
     # What people, probes and balance reads say
 

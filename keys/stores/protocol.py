@@ -1,10 +1,10 @@
 """What the request path, the prober and the admin may ask of a state store; both stores pass one conformance suite."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, SettleRequest
 from keys.core.policy import Policy
 from keys.core.pool import Pool
 from keys.core.report import Change, Report, Standing
@@ -23,14 +23,6 @@ class Persistence(Protocol):
         """Insert or replace these rows in one transaction; None deletes a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeLease:
-    """The right to send the one request that a half-open key or account gets. Empty `targets`: none was needed."""
-
-    holder: str
-    targets: tuple[str, ...]
-
-
 class StateStore(Protocol):
     """Key states. Every `now` is aware and UTC. No call raises for a store that is down or waits longer than 1 s."""
 
@@ -42,6 +34,19 @@ class StateStore(Protocol):
 
     async def report_chain(self, reports: Sequence[tuple[Report, Policy]], now: datetime) -> tuple[Change, ...]:
         """Apply several, in order; how a chain's late parts arrive."""
+
+    async def admit(self, request: AdmitRequest, now: datetime, wait_s: float = 0.0) -> Admission:
+        """Pass the callers' limits, draw a member and a key, take their slots and the lease of a half-open key.
+
+        Waits up to `wait_s` in first-come order when everything is full (the first free slot wins), or for a cooling
+        that ends in time; `Admission.waited_s` is what it took. Not granted is an answer, not an exception.
+        """
+
+    async def settle(self, request: SettleRequest, now: datetime) -> tuple[Change, ...]:
+        """Report, release slots and leases, and correct token windows, in one go. Safe to repeat."""
+
+    def let_go(self, holds: Sequence[Hold], probe: ProbeLease | None = None) -> None:
+        """Release without waiting, for places that must not await."""
 
     async def lease_probe(self, key_id: int, account_id: int | None, now: datetime) -> ProbeLease | None:
         """Take the lease that a half-open key needs; None = somebody else holds it. Ends by itself after 10 s."""
