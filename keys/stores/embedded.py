@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, SettleRequest
 from keys.core.policy import Policy
 from keys.core.pool import Pool, pool_of_rows
 from keys.core.report import Change, Report, Standing, account_target, key_target
