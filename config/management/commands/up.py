@@ -28,7 +28,7 @@ WEB_GRACE_S = 45.0  # 30 s for streams (config/serve.py), then background work
 
 
 class Demo(Protocol):
-    """What `config.demo.prepare(settings)` returns for this run."""
+    """What `config.demo.prepare(gateway_url)` returns for this run."""
 
     children: Mapping[str, Sequence[str]]  # name -> arguments; started before the web, stopped after it
     env: Mapping[str, str]  # for every child
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         migrate()
         if "check_config" in get_commands():
             call_command("check_config")
-        prepared = prepare_demo() if demo else None
+        prepared = prepare_demo(listener.url(sock)) if demo else None
         password = create_first_admin()
         connections.close_all()
         sys.exit(self._supervise(sock, prepared, password))
@@ -119,10 +119,11 @@ def create_first_admin() -> str | None:
     return password
 
 
-def prepare_demo() -> Demo:
+def prepare_demo(gateway_url: str) -> Demo:
     """Allow loopback upstreams for this run and let config.demo write its rows and name its programs."""
     settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS = settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS.with_network("127.0.0.1")
-    demo: Demo = importlib.import_module("config.demo").prepare(settings)  # nothing of it is loaded in an ordinary run
+    module = importlib.import_module("config.demo")  # nothing of it is loaded in an ordinary run
+    demo: Demo = module.prepare(gateway_url)
     return demo
 
 
