@@ -135,9 +135,9 @@ class _Pace:
         per_week = self.per_day * 7
         weeks = int(left // per_week)
         rest, end = left - weeks * per_week, now + weeks * _WEEK
-        for hour, until in _slots(end, end + 2 * _WEEK):
-            if rest <= 0:
-                break
+        slots = _slots(end, end + 2 * _WEEK)  # one week would do, were it not for changing clocks
+        while rest > 0:
+            hour, until = next(slots)
             costs = self._slot(hour, until)
             end = until if costs < rest else hour + _span_of(_days(until - hour) * rest / costs)
             rest -= costs
