@@ -5,21 +5,23 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-logger = logging.getLogger("pointsman.background")
+logger = logging.getLogger("proxy.background")
 
-_loop: asyncio.AbstractEventLoop | None = None
-_tasks: set[asyncio.Task[Any]] = set()
+
+class _State:
+    loop: asyncio.AbstractEventLoop | None = None
+    upkeep: set["asyncio.Task[Any]"] = set()  # runs for ever
+    requests: set["asyncio.Task[Any]"] = set()  # ends by itself
 
 
 def bind(loop: asyncio.AbstractEventLoop) -> None:
     """Remember the loop that serves; `start` may then be called from any thread."""
-    global _loop  # noqa: PLW0603  # one serving loop per process
-    _loop = loop
+    _State.loop = loop
 
 
-def start(work: Coroutine[Any, Any, Any]) -> None:
+def start(work: Coroutine[Any, Any, Any], *, upkeep: bool = False) -> None:
     """Run a coroutine to its end, whatever becomes of the caller. May be called from any thread."""
-    loop = _loop
+    loop = _State.loop
     if loop is None or loop.is_closed():
         work.close()
         return
@@ -28,31 +30,44 @@ def start(work: Coroutine[Any, Any, Any]) -> None:
     except RuntimeError:
         inside = False
     if inside:
-        spawn(work)
+        spawn(work, upkeep=upkeep)
     else:
         loop.call_soon_threadsafe(spawn, work)
 
 
-def spawn(work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+def spawn(work: Coroutine[Any, Any, Any], *, upkeep: bool = False) -> "asyncio.Task[Any]":
     """Start a task on the running loop and keep it referenced; its failure is logged, never silent."""
     task = asyncio.get_running_loop().create_task(work)
-    _tasks.add(task)
+    kept = _State.upkeep if upkeep else _State.requests
+    kept.add(task)
     task.add_done_callback(_finished)
     return task
 
 
-async def drain(timeout_s: float) -> int:
-    """Wait for what is under way; return how many were still running at the end and have been cancelled."""
-    pending = set(_tasks)
+async def settle_requests(timeout_s: float) -> int:
+    """Wait for what requests left under way; return how many were still running at the end and have been cancelled."""
+    pending = set(_State.requests)
     if not pending:
         return 0
     _done, late = await asyncio.wait(pending, timeout=timeout_s)
     for task in late:
         task.cancel()
+    if late:
+        await asyncio.wait(late, timeout=1)
     return len(late)
 
 
+async def cancel_upkeep() -> None:
+    """End what runs for ever."""
+    pending = set(_State.upkeep)
+    for task in pending:
+        task.cancel()
+    if pending:
+        await asyncio.wait(pending, timeout=5)
+
+
 def _finished(task: "asyncio.Task[Any]") -> None:
-    _tasks.discard(task)
+    _State.upkeep.discard(task)
+    _State.requests.discard(task)
     if not task.cancelled() and (problem := task.exception()) is not None:
         logger.error("background work failed: %s", type(problem).__name__, exc_info=problem)

@@ -1,4 +1,4 @@
-"""From a client's request and a candidate to the request that goes upstream: the client's bytes, deliberately edited."""
+"""From a client's request and a candidate to the upstream's request: the client's bytes, deliberately edited."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

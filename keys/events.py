@@ -1,0 +1,128 @@
+"""What state changes leave in the database: events for the history, alerts for people."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection, transaction
+from django.utils.dateparse import parse_datetime
+
+from keys.core.outcome import Cause, Outcome, Scope, Verdict
+from keys.core.policy import Policy, overridden
+from keys.core.report import Change, Report
+from keys.core.state import Status
+from keys.models import Account, KeyEvent, UpstreamKey
+from tenants.alerts import close_alert, open_alert
+from tenants.models import AlertKind, Tenant
+
+logger = logging.getLogger(__name__)
+
+
+def note_changes(changes: Sequence[Change], request_id: str = "") -> None:
+    """Write an event per change, and open or close the alert of the state. Runs in a thread; never raises."""
+    try:
+        with transaction.atomic():
+            for change in changes:
+                _note(change, request_id)
+    except (DatabaseError, InterfaceError) as problem:
+        logger.error("a key event could not be written: %s", type(problem).__name__)
+        connection.close()
+    finally:
+        close_old_connections()
+
+
+def _note(change: Change, request_id: str) -> None:
+    kind, _, number = change.target.partition(":")
+    if kind == "key":
+        key = UpstreamKey.objects.select_related("upstream__tenant").filter(pk=int(number)).first()
+        if key is None:
+            return
+        tenant, name = key.upstream.tenant, f"{key.upstream.name} · …{key.tail}"
+        owner: dict[str, Any] = {"upstream_key": key}
+    else:
+        account = Account.objects.select_related("tenant").filter(pk=int(number)).first()
+        if account is None:
+            return
+        tenant, name = account.tenant, account.name
+        owner = {"account": account}
+    if change.old.status is not change.new.status or change.entered:
+        KeyEvent.objects.create(
+            tenant=tenant,
+            at=change.now,
+            before=change.old.status.value,
+            after=change.new.status.value,
+            reason=(change.new.cause.value if change.new.cause is not None else "")[:40],
+            message=change.new.message[:500],
+            until=change.new.until,
+            request_id=request_id,
+            **owner,
+        )
+    _alert(change, tenant, name)
+
+
+_ALERTS: Mapping[Cause, AlertKind] = {
+    Cause.INSUFFICIENT_BALANCE: AlertKind.NO_BALANCE,
+    Cause.QUOTA_EXHAUSTED: AlertKind.QUOTA,
+}
+
+
+def _alert(change: Change, tenant: Tenant, name: str) -> None:
+    if change.ended:
+        for kind in (AlertKind.KEY_DEAD, *_ALERTS.values()):
+            close_alert(tenant=tenant, kind=kind, subject=change.target, now=change.now)
+        return
+    if not change.entered:
+        return
+    dead = change.new.status is Status.DEAD
+    kind = AlertKind.KEY_DEAD if dead else _ALERTS.get(change.new.cause) if change.new.cause is not None else None
+    if kind is not None:
+        until = f" until {change.new.until:%Y-%m-%d %H:%M} UTC" if change.new.until is not None and not dead else ""
+        text = f"{name} is {change.new.status}{until}: {change.new.message or change.new.cause}"
+        open_alert(tenant=tenant, kind=kind, subject=change.target, text=text, now=change.now)
+
+
+def payload_of(report: Report, policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report as JSON, for the inbox of an embedded store. `policy` are the overrides."""
+    outcome = report.outcome
+    return {
+        "key_id": report.key_id,
+        "account_id": report.account_id,
+        "model": report.model,
+        "cause": outcome.cause.value,
+        "verdict": outcome.verdict.value,
+        "scope": outcome.scope.value,
+        "wait_s": outcome.wait_s,
+        "reason": outcome.reason,
+        "message": outcome.message,
+        "status": outcome.status,
+        "began": report.began.isoformat(),
+        "epoch": report.epoch,
+        "probe": report.probe,
+        "policy": dict(policy),
+    }
+
+
+def report_of(payload: Mapping[str, Any]) -> tuple[Report, Policy]:
+    """Read a report back."""
+    began = parse_datetime(str(payload["began"]))
+    if began is None:
+        raise ValueError("a report without a time")
+    outcome = Outcome(
+        cause=Cause(payload["cause"]),
+        verdict=Verdict(payload["verdict"]),
+        scope=Scope(payload["scope"]),
+        wait_s=payload["wait_s"],
+        reason=payload["reason"],
+        message=payload["message"],
+        status=payload["status"],
+    )
+    report = Report(
+        key_id=payload["key_id"],
+        account_id=payload["account_id"],
+        model=payload["model"],
+        outcome=outcome,
+        began=began,
+        epoch=payload["epoch"],
+        probe=payload["probe"],
+    )
+    return report, overridden(Policy(), payload["policy"])

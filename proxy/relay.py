@@ -1,0 +1,143 @@
+"""Room five: the answer's bytes to the client, its usage and end on the side."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+from proxy.core.answer import Answer, Passage
+from proxy.core.call import Call
+from proxy.core.chain import Try
+from proxy.transport import BrokeError
+
+LATE_S = 1.0  # how long the end is held for what an upstream sends behind it
+
+
+class StreamFailedError(Exception):
+    """The upstream's answer broke after content had reached the client.
+
+    `fault` is a transport word, or None when an error event said it; `said` are that event's data.
+    """
+
+    def __init__(self, fault: str | None, said: bytes) -> None:
+        super().__init__(fault or "error event")
+        self.fault = fault
+        self.said = said
+
+
+class Silence:
+    """Drops an answer that sends no content for too long. One timer per stream, not one per chunk."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+        self._timer = self._loop.call_later(answer.silence_s, self._look)
+
+    def heard(self) -> None:
+        """Content came."""
+        self._last = self._loop.time()
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._last + self._answer.silence_s - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._answer.source.abort("silence", f"no content for {self._answer.silence_s:g} s")
+
+
+async def chunks(
+    call: Call, answer: Answer, passage: Passage, clock: Callable[[], float]
+) -> AsyncIterator[tuple[bytes, bool]]:
+    """Yield (bytes, is_last); the last part comes once, possibly empty, after the upstream said all it had.
+
+    Raises StreamFailedError when the answer ends before its dialect's end.
+    """
+    silence = Silence(answer)
+    try:
+        part = passage.take(answer.opening)
+        answer.opening = []
+        while True:
+            if passage.error is not None:
+                raise StreamFailedError(None, passage.error.data)
+            if part:
+                _delivered(call, answer, clock)
+                silence.heard()
+                yield part, False
+            if passage.ended:
+                break
+            data = await _chunk(answer)
+            if not data:
+                part = passage.take(answer.framer.close())
+                break
+            part = passage.take(answer.framer.feed(data))
+    finally:
+        silence.stop()
+    await _hear_out(answer, passage)
+    if passage.error is not None:
+        raise StreamFailedError(None, passage.error.data)
+    if not passage.ended and not passage.finished:
+        raise StreamFailedError("closed", b"")
+    yield (part if not passage.ended else b"") + passage.last(), True
+
+
+async def drain(answer: Answer, passage: Passage, *, limit_bytes: int, limit_s: float) -> None:
+    """Read an answer on that nobody waits for, within bounds, to learn its usage; then drop it."""
+    read = 0
+    try:
+        async with asyncio.timeout(limit_s):
+            passage.take(answer.opening)
+            while read < limit_bytes and passage.error is None:
+                data = await answer.source.chunk()
+                if not data:
+                    passage.take(answer.framer.close())
+                    break
+                read += len(data)
+                passage.take(answer.framer.feed(data))
+                if passage.ended and answer.meter is not None and answer.meter.result() is not None:
+                    break
+    except (TimeoutError, BrokeError):
+        pass
+    finally:
+        answer.source.abort()
+
+
+def settled(answer: Answer, passage: Passage) -> Try:
+    """Return the answer's try with what was learnt while it was relayed."""
+    usage = answer.meter.result() if answer.meter is not None else None
+    return replace(answer.made, usage=usage, output_bytes=passage.output)
+
+
+async def _chunk(answer: Answer) -> bytes:
+    try:
+        return await answer.source.chunk()
+    except BrokeError as problem:
+        raise StreamFailedError(problem.fault, b"") from problem
+
+
+async def _hear_out(answer: Answer, passage: Passage) -> None:
+    """After the end, take what an upstream still sends (usage behind `[DONE]`) until EOF, at most a second."""
+    if not passage.ended:
+        return
+    try:
+        async with asyncio.timeout(LATE_S):
+            while data := await answer.source.chunk():
+                passage.take(answer.framer.feed(data))
+            passage.take(answer.framer.close())
+    except (TimeoutError, BrokeError):
+        answer.source.abort()
+    else:
+        answer.source.release()
+
+
+def _delivered(call: Call, answer: Answer, clock: Callable[[], float]) -> None:
+    ending = call.ending
+    if not ending.delivered:
+        ending.delivered = True
+        if ending.first_content_ms is None:
+            ending.first_content_ms = call.elapsed_ms(clock())
+        answer.made = replace(answer.made, content=True)
+        call.chain = call.chain.with_last(answer.made)

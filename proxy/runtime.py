@@ -1,0 +1,138 @@
+"""What a gateway process holds while it runs: snapshot, state store, transport, recorder, requests in flight."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from billing.recorder import Recorder
+from keys import events
+from keys.core.addresses import refusal
+from keys.core.report import Change
+from keys.persistence import DatabasePersistence, Request, forget_requests, waiting_requests
+from keys.stores.embedded import EmbeddedStore
+from keys.stores.protocol import PersistenceError, StateStore
+from proxy import background
+from proxy.core.call import Call
+from proxy.transport import Transport
+from routing.core.table import RoutingTable
+from routing.snapshot import Keeper
+
+logger = logging.getLogger("proxy.runtime")
+
+INBOX_S = 0.5
+DRAIN_S = 30.0
+
+
+@dataclass(slots=True)
+class Runtime:
+    """One per process. `rotation` holds the draws of groups and upstreams; each process rotates for itself."""
+
+    keeper: Keeper
+    store: StateStore
+    transport: Transport
+    recorder: Recorder
+    threads: ThreadPoolExecutor
+    calls: dict[str, Call] = field(default_factory=dict)
+    rotation: dict[str, dict[str, int]] = field(default_factory=dict)
+    usage_refused: set[int] = field(default_factory=set)  # upstreams that do not know stream_options
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = timezone.now
+
+    def note(self, changes: tuple[Change, ...], request_id: str = "") -> None:
+        """Write key events and alerts for state changes, off the request's path."""
+        real = [change for change in changes if change.changed]
+        if real:
+            self.threads.submit(events.note_changes, real, request_id)
+
+
+class _Holder:
+    current: Runtime | None = None
+
+
+def current() -> Runtime:
+    """Return the process's runtime. Only a process that serves has one."""
+    if _Holder.current is None:
+        raise RuntimeError("the gateway is not running in this process")
+    return _Holder.current
+
+
+async def open_runtime() -> Runtime:
+    """Start everything; the database may be down, then requests are answered 503 until it is up."""
+    background.bind(asyncio.get_running_loop())
+    threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="gateway")
+    store = EmbeddedStore(DatabasePersistence(), clock=timezone.now)
+    runtime = Runtime(
+        keeper=Keeper(),
+        store=store,
+        transport=Transport(lambda host: refusal(host, settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS)),
+        recorder=Recorder(Path(settings.POINTSMAN_DATA) / "spool"),
+        threads=threads,
+    )
+    await asyncio.to_thread(runtime.keeper.start)
+    await store.open()
+    await runtime.transport.open()
+    runtime.recorder.start()
+    background.start(store.run(), upkeep=True)
+    background.start(_serve_inbox(runtime), upkeep=True)
+    _Holder.current = runtime
+    return runtime
+
+
+async def close_runtime(runtime: Runtime) -> None:
+    """Finish what is under way, write what is unsaved, stop the threads."""
+    _Holder.current = None
+    await background.settle_requests(DRAIN_S)
+    await background.cancel_upkeep()
+    await runtime.store.close()
+    await runtime.recorder.stop()
+    await runtime.transport.close()
+    await asyncio.to_thread(runtime.keeper.stop)
+    runtime.threads.shutdown(wait=True)
+
+
+async def _serve_inbox(runtime: Runtime) -> None:
+    """Do what other processes ask of the embedded store, within a second."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(INBOX_S)
+        try:
+            asked = await loop.run_in_executor(runtime.threads, waiting_requests)
+            for request in asked:
+                runtime.note(await _obey(runtime.store, request, runtime.now()))
+            if asked:
+                await loop.run_in_executor(runtime.threads, forget_requests, [request.id for request in asked])
+        except PersistenceError:
+            continue
+
+
+async def _obey(store: StateStore, request: Request, now: datetime) -> tuple[Change, ...]:
+    payload: Mapping[str, Any] = request.payload
+    match request.command:
+        case "revive":
+            return await store.revive(int(payload["key_id"]), now, payload.get("epoch"))
+        case "revive_account":
+            return await store.revive_account(int(payload["account_id"]), now)
+        case "probe_succeeded":
+            return await store.probe_succeeded(int(payload["key_id"]), now)
+        case "balance_seen":
+            return await store.balance_seen(str(payload["target"]), now)
+        case "report":
+            report, policy = events.report_of(payload)
+            return await store.report(report, policy, now)
+        case unknown:
+            logger.warning("the state inbox holds an unknown command %r; it is left out", unknown)
+            return ()
+
+
+def table_of(runtime: Runtime) -> RoutingTable | None:
+    """Return the routing table in use."""
+    return runtime.keeper.table
