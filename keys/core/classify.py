@@ -13,11 +13,11 @@ from typing import Any
 
 from keys.core.body import Kind
 from keys.core.evidence import Evidence, evidence_of, says_failure
+from keys.core.named_window import LONG_S, Window, names_a_model, window_of
 from keys.core.outcome import Cause, Outcome, Phase, Reply, Scope, Verdict
 from keys.core.redact import redact
 from keys.core.rulebook import DEFAULT_RULES
 from keys.core.waits import clock_of, spent_codex_windows, stated_wait_s, until_midnight_pacific_s
-from keys.core.named_window import LONG_S, Window, names_a_model, window_of
 from keys.core.wording import Rules
 
 MAX_MESSAGE = 500
@@ -74,7 +74,7 @@ def classify(reply: Reply, *, now: datetime, rules: Rules = DEFAULT_RULES) -> Ou
     evidence = evidence_of(reply)
     if reply.status is None and not evidence.is_error:
         return _of_fault(reply, "no answer")
-    succeeded = reply.status is not None and 200 <= reply.status < 300  # noqa: PLR2004
+    succeeded = reply.status is not None and reply.status // 100 == 2  # noqa: PLR2004 - 2xx
     if succeeded and (cause := _of_answer(reply, evidence)) is not None:
         return _finished(Outcome(cause, Verdict.NEXT, SCOPES[cause], evidence="answer"), reply, evidence.message)
     evidence = replace(evidence, status=_true_status(evidence))
@@ -176,8 +176,8 @@ def _true_status(evidence: Evidence) -> int | None:
 
 
 def _by_status(status: int | None) -> Cause:
-    if status in STATUSES:
-        return STATUSES[status]
+    if (cause := STATUSES.get(status or 0)) is not None:
+        return cause
     return Cause.BAD_REQUEST if status is not None and 400 <= status < 500 else Cause.SERVER_ERROR  # noqa: PLR2004
 
 

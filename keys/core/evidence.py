@@ -16,18 +16,46 @@ from keys.core.outcome import Phase, Reply
 
 MAX_WORDING = 2000  # characters of wording that rules look at
 HEAD = 180  # where an upstream's own words stand when the rest may be an echo
+MAX_TOKEN = 120
 MAX_OBJECTS = 16
 MAX_DEPTH = 5
 
 Json = Mapping[str, Any]
 
 # Fields whose values name the fault. `error` counts when it is one word.
-TOKEN_FIELDS = ("code", "type", "status", "reason", "error_code", "error_type", "err_code", "errcode")
+TOKEN_FIELDS: tuple[str, ...] = ("code", "type", "status", "reason", "error_code", "error_type", "err_code", "errcode")
 TOKEN_FIELDS += ("error", "limit_source", "quotaId", "blockReason", "errorCode", "__type")
-MESSAGE_FIELDS = ("message", "msg", "err", "error_msg", "errmsg", "detail", "details", "error", "status_msg")
+MESSAGE_FIELDS: tuple[str, ...] = (
+    "message",
+    "msg",
+    "err",
+    "error_msg",
+    "errmsg",
+    "detail",
+    "details",
+    "error",
+    "status_msg",
+)
 MESSAGE_FIELDS += ("error_message", "error_description", "errorMessage", "Message", "raw", "title", "reason_text")
-STATUS_FIELDS = ("code", "status", "status_code", "statusCode", "http_status", "http_code", "error_code")
-CHILD_FIELDS = ("error", "errors", "response", "detail", "details", "metadata", "innererror", "inner_error")
+STATUS_FIELDS: tuple[str, ...] = (
+    "code",
+    "status",
+    "status_code",
+    "statusCode",
+    "http_status",
+    "http_code",
+    "error_code",
+)
+CHILD_FIELDS: tuple[str, ...] = (
+    "error",
+    "errors",
+    "response",
+    "detail",
+    "details",
+    "metadata",
+    "innererror",
+    "inner_error",
+)
 CHILD_FIELDS += ("incomplete_details", "status_details", "message", "violations", "base_resp", "cause")
 GENERIC_MESSAGES = frozenset({"error", "failed", "false", "none", "null"})
 
@@ -48,13 +76,23 @@ GRPC_STATUS = {
     "DEADLINE_EXCEEDED": 504,
 }
 
+_HTTP_STATUS = re.compile(r"[1345]\d\d")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_WORD = re.compile(r"[^a-z0-9:]+")
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|“[^”]*”|「[^」]*」|『[^』]*』|(?<!\w)'[^'\n]*'(?!\w)")
+# Identifiers in the middle of prose are names of the client's making (models, parameters) as often as codes.
+_NAMES = re.compile(
+    r"(?<=\S )\S{0,80}\w_\w\S{0,80}|(?<=\bmodel: )[^.,;，。；]{1,80}|(?<=\bmodel )\S{0,80}[\d/:]\S{0,80}"
+)
 _NOISE = re.compile(r"[\s_`*()|<>\[\]{}\"'–—-]+")
-_PATH = re.compile(
+# A complaint about the request: a path into it, or the openings that validators use.
+_VALIDATION = re.compile(
     r"\b(?:messages|tools|input|contents|system|functions|tool_calls|response_format|generation_?config"
-    r"|generatecontentrequest|body)[\"'`]?[.\[][\"'`]?\w|\bline \d{1,7} column \d{1,7}",
+    r"|generatecontentrequest|body)[\"'`]?[.\[][\"'`]?\w|\bline \d{1,7} column \d{1,7}"
+    r"|\b(?:unrecognized|unknown|unexpected|unsupported|invalid|missing(?: required)?) "
+    r"(?:request argument|argument|parameter|param|value|type|field|json|schema|name\b|keyword|token in)"
+    r"|\bfailed to (?:deserialize|parse)|\b(?:could not|cannot|error) pars|\bextra inputs|\badditional propert"
+    r"|\bfield required|\bvalidation error|\binput should be|\bjson (?:parse|decode)",
     re.IGNORECASE,
 )
 _ECHO_OPENING = re.compile(r"invalid|expected|input|value|field|parse|deseriali|content|prompt|messages", re.IGNORECASE)
@@ -89,22 +127,21 @@ class Evidence:
 def evidence_of(reply: Reply) -> Evidence:
     """Read a reply. Never raises, whatever the body is."""
     content = content_of(reply.body)
-    http_failed = reply.status is not None and not 200 <= reply.status < 300
-    root = _root(content, failed=http_failed or not reply.usable or reply.phase is not Phase.NONE)
+    http_failed = reply.status is not None and reply.status // 100 != 2  # noqa: PLR2004 - 2xx
+    unusable = http_failed or not reply.usable or reply.phase is not Phase.NONE
+    root = _root(content, failed=unusable)
     headers = {name.lower(): str(value) for name, value in reply.headers.items()}
     if root is None:
-        message = _plain_message(content) if http_failed or reply.phase is not Phase.NONE else ""
+        message = _plain_message(content) if unusable else ""
         wording = normalised(message) if content.kind is Kind.TEXT else ""
-        tokens = ("validation_error",) if wording and _PATH.search(message[:120]) else ()
-        tokens += _header_tokens(headers)
+        tokens = _header_tokens(headers) + (_complaint([message]) if wording else ())
         status = reply.status if http_failed else None
         return Evidence(status, tokens, message, wording, headers, (), http_failed, content.kind, content.documents)
     objects = tuple(_objects(root))
-    tokens = tuple(dict.fromkeys([*_header_tokens(headers), *_tokens(objects)]))
     messages = list(dict.fromkeys(text for item in objects for text in _messages(item)))
     message = " | ".join(messages)[:MAX_WORDING]
-    if any(_PATH.search(text[:120]) for text in messages[:1]) or _is_field_list(objects[0]):
-        tokens += ("validation_error",)
+    complaint = _complaint(messages) or (("validation_error",) if _is_field_list(objects[0]) else ())
+    tokens = tuple(dict.fromkeys([*_header_tokens(headers), *_tokens(objects), *complaint]))
     return Evidence(
         status=reply.status if http_failed else _stated_status(objects),
         tokens=tokens,
@@ -123,12 +160,13 @@ def normalised(message: str) -> str:
     """Lower-case a message, drop what stands in quotes (names, echoes), and make punctuation blanks."""
     text = unicodedata.normalize("NFKC", message[:MAX_WORDING])[:MAX_WORDING].replace("’", "'").replace("‘", "'")
     text = _QUOTED.sub(" ", text).replace("n't ", " not ").casefold()
+    text = _NAMES.sub(" ", text)
     return _NOISE.sub(" ", text)[:MAX_WORDING].strip()
 
 
 def snake(value: str) -> str:
     """`AccountOverdueError`, `account-overdue error` → `account_overdue_error`."""
-    return _NOT_WORD.sub("_", _CAMEL.sub("_", value[:120]).lower()).strip("_")
+    return _NOT_WORD.sub("_", _CAMEL.sub("_", value[:MAX_TOKEN]).lower()).strip("_")
 
 
 def says_failure(document: Any) -> bool:
@@ -236,11 +274,10 @@ def _token(name: str, value: Any) -> Iterator[str]:
     if text.lstrip("-").isdigit():
         if name == "error_code":
             yield f"error_code:{text}"
-        if not 100 <= int(text[:9]) < 600 or len(text) > 3:
+        if _HTTP_STATUS.fullmatch(text) is None:
             yield text
-    elif name != "error" or not any(char.isspace() for char in text):
-        if text and len(text) <= 120:
-            yield snake(text)
+    elif text and len(text) <= MAX_TOKEN and (name != "error" or not any(char.isspace() for char in text)):
+        yield snake(text)
 
 
 def _messages(item: Json) -> Iterator[str]:
@@ -250,9 +287,9 @@ def _messages(item: Json) -> Iterator[str]:
             continue
         if text.lower() in GENERIC_MESSAGES or (name == "error" and "message" in item and " " not in text):
             continue
-        if name != "error" or " " in text or not text.isascii():
-            if _unwrapped(text) is None:
-                yield text[:MAX_WORDING]
+        one_word = name == "error" and " " not in text and text.isascii()
+        if not one_word and _unwrapped(text) is None:
+            yield text[:MAX_WORDING]
 
 
 def _stated_status(objects: tuple[Json, ...]) -> int | None:
@@ -262,10 +299,13 @@ def _stated_status(objects: tuple[Json, ...]) -> int | None:
             value = item.get(name)
             if isinstance(value, str) and value in GRPC_STATUS:
                 return GRPC_STATUS[value]
-            digits = str(value)
-            if len(digits) == 3 and digits.isdigit() and 300 <= int(digits) < 600:
-                return int(digits)
+            if _HTTP_STATUS.fullmatch(str(value)[:9]) is not None:
+                return int(value)
     return None
+
+
+def _complaint(messages: list[str]) -> tuple[str, ...]:
+    return ("validation_error",) if any(_VALIDATION.search(text[:120]) for text in messages[:3]) else ()
 
 
 def _header_tokens(headers: Mapping[str, str]) -> tuple[str, ...]:

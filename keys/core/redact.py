@@ -53,7 +53,7 @@ _SHAPES = (
     (
         re.compile(
             r"(?i)\b((?:account|team|organization|organisation|workspace|user|project|tenant)(?:\s(?:id\s?)?|[_-]?id[\"']?\s?[:=]\s?[\"']?))"
-            r"(\d{6,30}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b"
+            r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{6,30})\b"
         ),
         r"\1" + MARK,
     ),

@@ -2,6 +2,9 @@
 
 from keys.core.wording import Rules
 from keys.core.wording_codes import CODES, WEAK
-from keys.core.wording_texts import REQUESTS, SIZES, TEXTS
+from keys.core.wording_limits import BUSY, MONEY, QUOTAS
+from keys.core.wording_texts import ACCESS, BANNED, CONTENT, REQUESTS, SIZES, VALIDATION
 
-DEFAULT_RULES = Rules(SIZES + CODES + REQUESTS + TEXTS + WEAK)
+TEXTS = REQUESTS + BANNED + CONTENT + VALIDATION + MONEY + QUOTAS + ACCESS + BUSY
+
+DEFAULT_RULES = Rules(SIZES + CODES + TEXTS + WEAK)

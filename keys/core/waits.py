@@ -17,11 +17,12 @@ from keys.core.evidence import Evidence
 PACIFIC = ZoneInfo("America/Los_Angeles")
 BEIJING = timezone(timedelta(hours=8))  # provider texts in Chinese state Beijing time without a zone
 
+MAX_TEXT = 64  # characters; no number and no time is longer
 MAX_WAIT_S = 366 * 86400.0
 EPOCH_S = 1_000_000_000  # a larger number is a time, not a wait
 EPOCH_MS = 100_000_000_000
 
-DELAY_FIELDS = (
+DELAY_FIELDS: tuple[str, ...] = (
     "retryDelay",
     "quotaResetDelay",
     "resets_in_seconds",
@@ -37,7 +38,15 @@ DELAY_FIELDS += (
     "cooldown_seconds",
     "reset_in",
 )
-TIME_FIELDS = ("resets_at", "reset_at", "resetsAt", "resetAt", "reset_time", "resetTime", "quotaResetTimeStamp")
+TIME_FIELDS: tuple[str, ...] = (
+    "resets_at",
+    "reset_at",
+    "resetsAt",
+    "resetAt",
+    "reset_time",
+    "resetTime",
+    "quotaResetTimeStamp",
+)
 
 _UNIT_S = {
     "ms": 0.001,
@@ -157,7 +166,7 @@ def _stated(value: Any, clock: datetime) -> float | None:
         if number < EPOCH_S:
             return number
         return number / (1000 if number > EPOCH_MS else 1) - clock.timestamp()
-    if not isinstance(value, str) or len(value) > 64:  # noqa: PLR2004 - no time is longer
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
         return None
     if (wait := go_duration_s(value.strip())) is not None:
         return wait
@@ -201,7 +210,8 @@ def _dated(text: str, clock: datetime) -> float | None:
         sign = -1 if zone[0] == "-" else 1
         offset = timezone(sign * timedelta(hours=int(zone[1:3]) % 24, minutes=int(zone[-2:]) % 60))
     try:
-        moment = datetime(*(int(found[group] or 0) for group in range(1, 7)), tzinfo=offset)
+        year, month, day, hour, minute, second = (int(found[group] or 0) for group in range(1, 7))
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=offset)
     except ValueError:
         return None
     return (moment - clock).total_seconds()
@@ -235,11 +245,7 @@ def spent_codex_windows(headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _number(value: Any) -> float | None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float, str))
-        or (isinstance(value, str) and len(value) > 40)
-    ):  # noqa: PLR2004
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)) or len(str(value)[:65]) > MAX_TEXT:
         return None
     try:
         number = float(value)

@@ -69,8 +69,7 @@ class WordingRule:
         )
 
     def _says(self, evidence: Evidence) -> bool:
-        status = evidence.status or 0
-        doubtful = self.cause in POISONOUS and status not in TRUSTED_STATUSES and status < 500  # noqa: PLR2004
+        doubtful = self.cause in POISONOUS and evidence.status not in TRUSTED_STATUSES
         return within(self.message).search(evidence.head if doubtful else evidence.wording) is not None
 
 
