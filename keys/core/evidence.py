@@ -77,12 +77,13 @@ GRPC_STATUS = {
 }
 
 _HTTP_STATUS = re.compile(r"[1345]\d\d")
+_TRAILING_CODE = re.compile(r"\(((?:10|20)\d\d)\)$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NOT_WORD = re.compile(r"[^a-z0-9:]+")
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|“[^”]*”|「[^」]*」|『[^』]*』|(?<!\w)'[^'\n]*'(?!\w)")
 # Identifiers in the middle of prose are names of the client's making (models, parameters) as often as codes.
 _NAMES = re.compile(
-    r"(?<=\S )\S{0,80}\w_\w\S{0,80}|(?<=\bmodel: )[^.,;，。；]{1,80}|(?<=\bmodel )\S{0,80}[\d/:]\S{0,80}"
+    r"(?<=\S )\S{0,80}\w_\w\S{0,80}|(?<=\S )[\w.:/]{1,80}-[\w.:/]{1,80}-[\w.:/-]{1,80}|(?<=\bmodel: )[^.,;，。；]{1,80}|(?<=\bmodel )\S{0,80}[\d/:]\S{0,80}"
 )
 _NOISE = re.compile(r"[\s_`*()|<>\[\]{}\"'–—-]+")
 # A complaint about the request: a path into it, or the openings that validators use.
@@ -141,7 +142,7 @@ def evidence_of(reply: Reply) -> Evidence:
     messages = list(dict.fromkeys(text for item in objects for text in _messages(item)))
     message = " | ".join(messages)[:MAX_WORDING]
     complaint = _complaint(messages) or (("validation_error",) if _is_field_list(objects[0]) else ())
-    tokens = tuple(dict.fromkeys([*_header_tokens(headers), *_tokens(objects), *complaint]))
+    tokens = tuple(dict.fromkeys([*_header_tokens(headers), *_tokens(objects), *_trailing_code(messages), *complaint]))
     return Evidence(
         status=reply.status if http_failed else _stated_status(objects),
         tokens=tokens,
@@ -156,12 +157,15 @@ def evidence_of(reply: Reply) -> Evidence:
     )
 
 
-def normalised(message: str) -> str:
-    """Lower-case a message, drop what stands in quotes (names, echoes), and make punctuation blanks."""
+def normalised(message: str, *, whole: bool = False) -> str:
+    """Lower-case a message, drop what stands in quotes (names, echoes), and make punctuation blanks.
+
+    `whole` keeps quoted parts and names.
+    """
     text = unicodedata.normalize("NFKC", message[:MAX_WORDING])[:MAX_WORDING].replace("’", "'").replace("‘", "'")
-    text = _QUOTED.sub(" ", text).replace("n't ", " not ").casefold()
-    text = _NAMES.sub(" ", text)
-    return _NOISE.sub(" ", text)[:MAX_WORDING].strip()
+    if not whole:
+        text = _NAMES.sub(" ", _QUOTED.sub(" ", text).casefold())
+    return _NOISE.sub(" ", text.casefold().replace("n't ", " not "))[:MAX_WORDING].strip()
 
 
 def snake(value: str) -> str:
@@ -299,9 +303,15 @@ def _stated_status(objects: tuple[Json, ...]) -> int | None:
             value = item.get(name)
             if isinstance(value, str) and value in GRPC_STATUS:
                 return GRPC_STATUS[value]
-            if _HTTP_STATUS.fullmatch(str(value)[:9]) is not None:
-                return int(value)
+            digits = str(value)[:9]
+            if _HTTP_STATUS.fullmatch(digits) is not None:
+                return int(digits)
     return None
+
+
+def _trailing_code(messages: list[str]) -> list[str]:
+    """MiniMax's Anthropic endpoint has its own code at the end of the message: `insufficient balance (1008)`."""
+    return [f"base_resp:{found[1]}" for text in messages if (found := _TRAILING_CODE.search(text[-8:]))]
 
 
 def _complaint(messages: list[str]) -> tuple[str, ...]:

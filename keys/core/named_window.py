@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 
-from keys.core.evidence import Evidence
+from keys.core.evidence import Evidence, normalised
 from keys.core.wording import within
 
 LONG_S = 3600
@@ -22,6 +22,7 @@ _LONG = within(
         "(rpd|tpd|tph|rph|tpw|rpw)",
         "/ (day|week|month|hour|d|h)",
         "/(day|week|month|hour|d|h)",
+        "(billing|usage) (period|cycle)",
         "(five|seven|thirty|5|7|24|30) (hour|hours|day|days)",
         "*(byday|perday|byhour|bymonth|permonth|perhour)*",
         "*(今日|当日|每日|单日|本日|每天|当天|今天|每周|本周|本月|每月|当月|每小时|周使用|月使用|日限|日调用)",
@@ -70,7 +71,7 @@ def window_of(evidence: Evidence) -> Window:
         return Window.LONG
     if _TOKEN_SHORT.search(tokens):
         return Window.SHORT
-    for sentence in _SENTENCE.split(evidence.wording):
+    for sentence in _SENTENCE.split(normalised(evidence.message, whole=True)):
         if (found := _window_in(sentence)) is not Window.NONE:
             return found
     return Window.NONE

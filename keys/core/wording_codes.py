@@ -72,7 +72,7 @@ EXACT = (
     Row(
         "allocation-quota",
         Cause.RATE_LIMITED,
-        codes=("throttling*", "limit_(requests|tokens|burst_rate)", "limit_burst*"),
+        codes=("throttling_*", "limit_(requests|tokens|burst_rate)", "limit_burst*"),
         unless=("free allocated quota*", "free quota*"),
         provider="dashscope",
     ),
@@ -141,7 +141,8 @@ NUMBERS = (
     ),
     Row("siliconflow-balance", Cause.INSUFFICIENT_BALANCE, codes=("30001", "30011"), provider="siliconflow"),
     Row("siliconflow-busy", Cause.OVERLOADED, codes=("5050(3|4|5)",), provider="siliconflow"),
-    Row("siliconflow-request", Cause.BAD_REQUEST, codes=("2001(2|3|5)",), statuses=(400,), provider="siliconflow"),
+    Row("siliconflow-request", Cause.BAD_REQUEST, codes=("2001(3|5)",), statuses=(400,), provider="siliconflow"),
+    Row("siliconflow-model", Cause.MODEL_UNAVAILABLE, codes=("20012", "30003"), provider="siliconflow"),
     Row("mistral-context", Cause.CONTEXT_TOO_LONG, codes=("3051",), provider="mistral"),
     Row("mistral-model", Cause.MODEL_UNAVAILABLE, codes=("1500",), provider="mistral"),
 )

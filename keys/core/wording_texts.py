@@ -71,7 +71,8 @@ REQUESTS = (
             "context (length|window|size|limit)*(exceed|exceeds|exceeded|overflow|too (small|long|large)|not enough)",
             "context the overflows",
             "context length of only",
-            "(prompt|input|conversation|messages|request|inputs) (is|are) too (long|large for*context)*",
+            "(prompt|input|conversation|messages|request|inputs) (text |length |)(is|are) too (long|large for*context)*",
+            "(longer|larger|more|greater) than the (maximum|max)*tokens",
             "prompt too long",
             "input too long*",
             "too many (input tokens|tokens in*prompt)",
@@ -117,7 +118,11 @@ BANNED = (
             "(leaked|compromised|revoked|disabled|suspended|banned)",
             _HOLDER + " (suspended|disabled|deactivated|banned|blocked|terminated)",
         ),
-        unless=("*your project has been denied*", "rate limit*", "model*disabled for*"),
+        unless=(
+            "rate limit*",
+            "model*disabled for*",
+            "(unpaid|overdue|insufficient|balance|billing|payment|invoices)*",
+        ),
     ),
     Row(
         "text-banned-zh",
@@ -148,6 +153,9 @@ CONTENT = (
             "(input|output|prompt|response) *(new sensitive|sensitive)",
             "sensitive words detected",
             "requires moderation*",
+            "(violate|violates|violated|violating|violation)*(guidelines|policy|policies|terms|rules)",
+            "content exists risk",
+            "safety check*",
             "blocked by*(safety|moderation|content|policy)*",
         ),
         unless=("data policy*", "account*(terminated|suspended|banned|disabled)*"),
@@ -210,11 +218,14 @@ ACCESS = (
         Cause.MODEL_UNAVAILABLE,
         message=(
             "(model|models|models/*|deployment|engine)*(not found|does not exist|do not exist|not exist"
-            "|no longer supported|no longer available|decommissioned|is deprecated|has been deprecated|has been retired|has been removed)",
+            "|no longer supported|no longer available|decommissioned|is deprecated|has been (deprecated|retired|removed))",
             "(model|models) *(is|are|was) not "
             "(supported|enabled|activated|allowed|permitted|accessible|open|valid|recognized)",
             "(not found the|unknown|no such|invalid|unsupported|unrecognized) (model|deployment)*",
+            "(model|models) not (supported|available|enabled|allowed|found|activated|permitted|open)*",
             "not a valid model*",
+            "(unknown|no) provider for model*",
+            "^model disabled",
             "(not have|no|without|denied|lacks|not granted) "
             "(access to|permission for|permission to use|permission to access)"
             "*(model|deployment)",
@@ -242,8 +253,8 @@ ACCESS = (
         "text-model-zh",
         Cause.MODEL_UNAVAILABLE,
         message=(
-            "*模型*(不存在|未找到|找不到|不可用|已下线|下架|未开通|未开放|未授权|无权|不支持|无可用渠道|已停用|未启用|可用渠道失败)",
-            "*(无权|没有权限|未开通|未授权|无可用|不支持|暂未开放|找不到|不存在|暂不支持)*(模型|渠道)",
+            "*模型*(不存在|未找到|找不到|不可用|已下线|下架|未开通|未开放|未授权|无权|不允许|不支持|无可用渠道|已停用|未启用|可用渠道失败)",
+            "*(无权|不允许|没有权限|未开通|未授权|无可用|不支持|暂未开放|找不到|不存在|暂不支持)*(模型|渠道)",
             "*(无可用渠道|无可用的渠道|没有可用渠道|可用渠道失败)",
             "*套餐*(未开放|不支持|不包含)",
         ),
