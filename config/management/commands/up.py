@@ -1,16 +1,14 @@
 """`./bin/run`: everything one machine needs, in the foreground."""
 
 import http.client
-import importlib
 import os
 import secrets
 import socket
 import sys
 import urllib.parse
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -20,19 +18,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, connection, connections
 
 from config import listener, start_lock
+from config.demo import Demo, prepare
 from config.supervise import Command as Child
 from config.supervise import Supervisor
 
 MIGRATION_LOCK = 0x706F696E74  # PostgreSQL advisory lock: machines of a cluster may start at once
 WEB_GRACE_S = 45.0  # 30 s for streams (config/serve.py), then background work
-
-
-class Demo(Protocol):
-    """What `config.demo.prepare(gateway_url)` returns for this run."""
-
-    children: Mapping[str, Sequence[str]]  # name -> arguments; started before the web, stopped after it
-    env: Mapping[str, str]  # for every child
-    lines: Sequence[str]  # printed once the gateway answers
 
 
 class Command(BaseCommand):
@@ -120,11 +111,9 @@ def create_first_admin() -> str | None:
 
 
 def prepare_demo(gateway_url: str) -> Demo:
-    """Allow loopback upstreams for this run and let config.demo write its rows and name its programs."""
+    """Allow loopback upstreams for this run, then let the demo write its rows and name its programs."""
     settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS = settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS.with_network("127.0.0.1")
-    module = importlib.import_module("config.demo")  # nothing of it is loaded in an ordinary run
-    demo: Demo = module.prepare(gateway_url)
-    return demo
+    return prepare(gateway_url)
 
 
 def children(sock: socket.socket, demo: Demo | None) -> list[list[Child]]:
@@ -137,7 +126,8 @@ def children(sock: socket.socket, demo: Demo | None) -> list[list[Child]]:
         "POINTSMAN_PORT": str(sock.getsockname()[1]),  # the true one where 0 was asked for
     }
     python = sys.executable
-    celery = [python, "-m", "celery", "-A", "config.celery", "--quiet"]
+    # A container's only user is root; no task is pickled, which is what the warning is about.
+    celery = [python, "-W", "ignore:You're running the worker", "-m", "celery", "-A", "config.celery", "--quiet"]
     web = [
         Child(
             name=f"web {number}",
