@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -30,14 +30,19 @@ def _sqlite_money(value: Decimal) -> str:
     return f"{value:.12f}"
 
 
+_SQLITE: Mapping[str, Callable[[Any], Any]] = {
+    "DateTimeField": _sqlite_moment,
+    "DateField": str,
+    "MoneyField": _sqlite_money,
+}
+
+
 def _converter(column: "models.Field[Any, Any]", vendor: str) -> Callable[[Any], Any] | None:
     """Return what turns a row's value into what the driver stores, or None when it is stored as it is."""
     kind = column.get_internal_type()
     if kind == "JSONField":
         return Jsonb if vendor == "postgresql" else json.dumps
-    if vendor == "sqlite":
-        return {"DateTimeField": _sqlite_moment, "DateField": str, "MoneyField": _sqlite_money}.get(kind)
-    return None
+    return _SQLITE.get(kind) if vendor == "sqlite" else None
 
 
 class Insert:
@@ -49,7 +54,7 @@ class Insert:
         names = [field.name for field in dataclasses.fields(row)]
         columns = {column.attname: column for column in model._meta.concrete_fields}
         quote = connection.ops.quote_name
-        listed = ", ".join(quote(columns[name].column) for name in names)
+        listed = ", ".join(quote(columns[name].column or name) for name in names)
         marks = ", ".join(["%s"] * len(names))
         table = quote(model._meta.db_table)
         self.sql = f"INSERT INTO {table} ({listed}) VALUES ({marks}) {conflict}"  # noqa: S608  # names of our own columns

@@ -1,4 +1,4 @@
-"""ASGI entry: the process's life cycle, its health check, and Django's stock application for the rest."""
+"""ASGI entry: the process's life cycle, health checks, the gateway's paths, and Django's application for the rest."""
 
 import os
 from typing import Any
@@ -9,20 +9,36 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 django_application = get_asgi_application()
 
+from config import health  # noqa: E402  # Django must be set up first
+from proxy import entry, runtime  # noqa: E402
+
+_HEALTH = {"/healthz": health.alive, "/readyz": health.ready}
+
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Send a request where it belongs by its path alone."""
     if scope["type"] == "lifespan":
         await _live(receive, send)
-    elif scope["path"] == "/healthz":
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
-        await send({"type": "http.response.body", "body": b"ok\n"})
+        return
+    path = scope["path"]
+    if entry.is_ours(path):
+        await entry.serve(scope, receive, send)
+    elif path in _HEALTH:
+        await _HEALTH[path](send)
+    elif path == "/api/hello":
+        await health.hello(send)
     else:
         await django_application(scope, receive, send)
 
 
 async def _live(receive: Any, send: Any) -> None:
-    while True:
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+    await receive()
+    try:
+        running = await runtime.open_runtime()
+    except Exception as problem:
+        await send({"type": "lifespan.startup.failed", "message": f"{type(problem).__name__}: {problem}"})
+        raise
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await runtime.close_runtime(running)
+    await send({"type": "lifespan.shutdown.complete"})

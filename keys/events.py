@@ -74,11 +74,11 @@ def _alert(change: Change, tenant: Tenant, name: str) -> None:
     if not change.entered:
         return
     dead = change.new.status is Status.DEAD
-    kind = AlertKind.KEY_DEAD if dead else _ALERTS.get(change.new.cause) if change.new.cause is not None else None
-    if kind is not None:
+    found = AlertKind.KEY_DEAD if dead else _ALERTS.get(change.new.cause or Cause.SERVED)
+    if found is not None:
         until = f" until {change.new.until:%Y-%m-%d %H:%M} UTC" if change.new.until is not None and not dead else ""
         text = f"{name} is {change.new.status}{until}: {change.new.message or change.new.cause}"
-        open_alert(tenant=tenant, kind=kind, subject=change.target, text=text, now=change.now)
+        open_alert(tenant=tenant, kind=found, subject=change.target, text=text, now=change.now)
 
 
 def payload_of(report: Report, policy: Mapping[str, Any]) -> dict[str, Any]:

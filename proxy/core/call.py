@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from keys.core.admission import Hold, ProbeLease
 from keys.core.dialect import Dialect
+from keys.core.policy import Policy
 from proxy.core.chain import Chain
 from proxy.core.ending import Ending
 from routing.core.facts import Facts
@@ -54,6 +56,12 @@ class Call:
     session: str = "none"
     explained: dict[str, Any] = field(default_factory=dict)  # the decision, for the record
     abandoned: bool = False  # the client left: no further attempt starts
+    caller_holds: tuple[Hold, ...] = ()  # of the line and the gateway key; until the request ends
+    key_holds: tuple[Hold, ...] = ()  # of the serving attempt
+    policy: Policy = field(default_factory=Policy)  # of the serving attempt
+    probe: ProbeLease | None = None
+    began: datetime | None = None  # when the last attempt was sent
+    unreported: bool = False  # the last attempt's outcome was not told to the state store yet
 
     @property
     def received(self) -> Received:

@@ -18,6 +18,7 @@ class Code(StrEnum):
     NOT_FOUND = "not_found"
     MODEL_NOT_FOUND = "model_not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
+    PINNED_ELSEWHERE = "pinned_elsewhere"
     BODY_TOO_LARGE = "body_too_large"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     UPGRADE_REFUSED = "upgrade_refused"
@@ -45,6 +46,7 @@ STATUS: Mapping[Code, int] = {
     Code.NOT_FOUND: 404,
     Code.MODEL_NOT_FOUND: 404,
     Code.METHOD_NOT_ALLOWED: 405,
+    Code.PINNED_ELSEWHERE: 409,
     Code.BODY_TOO_LARGE: 413,
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.UPGRADE_REFUSED: 426,

@@ -1,0 +1,137 @@
+"""ASGI for the gateway's own paths: request in, DRF view, response out, one watcher for a client that leaves.
+
+Django's stock handler would add its request signals, a thread per response and its middleware to each call, several
+times the cost of the decision itself.
+"""
+
+import asyncio
+import io
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from proxy import background
+from proxy.core.endpoints import dialect_of
+from proxy.core.errors import Code, Fault
+from proxy.core.wire.faults import error_body
+from proxy.views import ProxyView
+
+logger = logging.getLogger("proxy.entry")
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+BODY_MAX = 32 * 1024 * 1024
+_DRAIN_MAX = 4 * BODY_MAX  # of a body that is too large: read on so that the client hears the answer
+
+_PREFIXES = ("/v1/", "/v1beta/")
+_PLACES = frozenset({"/v1", "/v1beta"})
+
+_view = ProxyView.as_view()
+
+
+class ClientLeftError(Exception):
+    """The client closed the connection before its request was read whole."""
+
+
+def is_ours(path: str) -> bool:
+    """Whether a path is the gateway's, not the admin's."""
+    return path.startswith(_PREFIXES) or path in _PLACES
+
+
+async def serve(scope: Any, receive: Receive, send: Send) -> None:
+    """Answer one HTTP request of a gateway path."""
+    try:
+        body = await _body(scope, receive)
+    except ClientLeftError:
+        return
+    if body is None:
+        await _send_fault(scope, send, Fault(Code.BODY_TOO_LARGE, "The body is larger than 32 MiB."))
+        return
+    started = False
+
+    async def tracked(message: Any) -> None:
+        nonlocal started
+        started = True
+        await send(message)
+
+    task = asyncio.current_task()
+    watcher = background.spawn(_watch(receive, task), upkeep=True)
+    try:
+        response: HttpResponseBase = await _view(ASGIRequest(scope, io.BytesIO(body)))
+        await _send(response, tracked)
+    except asyncio.CancelledError:
+        if not watcher.done():
+            raise  # the server stops
+    except Exception:
+        logger.exception("a request failed inside the gateway")
+        if not started:
+            await _send_fault(scope, send, Fault(Code.INTERNAL, "The gateway made a mistake; it has been logged."))
+        raise
+    finally:
+        watcher.cancel()
+
+
+async def _watch(receive: Receive, task: "asyncio.Task[Any] | None") -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    if task is not None:
+        task.cancel()
+
+
+async def _body(scope: Any, receive: Receive) -> bytes | None:
+    """Read the body; None when it is larger than allowed. Raises ClientLeftError."""
+    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    too_large = declared.isdigit() and int(declared) > BODY_MAX
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeftError
+        size += len(message.get("body", b""))
+        if size > BODY_MAX:
+            too_large = True
+            parts.clear()
+        if not too_large:
+            parts.append(message.get("body", b""))
+        if not message.get("more_body") or size > _DRAIN_MAX:
+            break
+    if too_large:
+        return None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _send(response: HttpResponseBase, send: Send) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    try:
+        if isinstance(response, StreamingHttpResponse):
+            await _send_parts(response, send)
+        elif isinstance(response, HttpResponse):
+            await send({"type": "http.response.body", "body": response.content})
+    finally:
+        response.close()
+
+
+async def _send_parts(response: StreamingHttpResponse, send: Send) -> None:
+    parts: AsyncIterator[bytes] = response._iterator  # type: ignore[attr-defined]  # the generator itself, so that it can be closed
+    try:
+        async for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        if hasattr(parts, "aclose"):
+            await parts.aclose()
+
+
+async def _send_fault(scope: Any, send: Send, fault: Fault) -> None:
+    body = error_body(dialect_of(scope["path"]), fault.status, fault.code.value, fault.message)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in fault.headers().items()]
+    await send({"type": "http.response.start", "status": fault.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,392 @@
+"""Room four: try one upstream key after another until one begins to answer.
+
+Core decides who is next and what a failure means; this room sends, waits and notes. Nothing reaches the client here,
+so moving on is free of harm.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from billing.core.usage import UsageMeter, read_usage
+from keys.core.admission import Admission, AdmitRequest, Caller, Hold, KeyOption, MemberOption, SettleRequest
+from keys.core.classify import classify
+from keys.core.outcome import Cause, Outcome, Phase, Reply, Scope, Verdict
+from keys.core.policy import Policy, overridden
+from keys.core.redact import redact
+from keys.core.report import Report
+from keys.core.rotation import Rotation
+from keys.core.windows import Caps
+from proxy.core import headers
+from proxy.core.answer import Answer, generated_bytes
+from proxy.core.call import Call
+from proxy.core.chain import Target, Try, Verbatim, failure
+from proxy.core.errors import Code, Fault
+from proxy.core.sending import Inbound, Prepared, prepare
+from proxy.opening import Asked, Opened, open_answer
+from proxy.runtime import Runtime
+from proxy.transport import Exchange, Outgoing
+from routing.core.decision import Candidate, Decision
+from routing.core.fallback import reorder_after
+from routing.core.table import KeyInfo, Limits, UpstreamInfo
+
+_JITTER_S = (0.2, 1.0)
+_CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
+
+
+class Failover:
+    """The loop of one request."""
+
+    def __init__(self, call: Call, inbound: Inbound, decision: Decision, runtime: Runtime) -> None:
+        self.call, self.inbound, self.decision, self.runtime = call, inbound, decision, runtime
+        self.policy = decision.policy
+        self.attempts = 0
+        self.last_outcome: Outcome | None = None
+        self.refused: Fault | None = None  # by a limit of the line or gateway key
+        self.wait_left_s = self.policy.slot_wait_s
+        self._admitted_callers = False
+        self._deadline = call.received.clock_s + _deadline_s(self.policy, inbound)
+
+    async def run(self) -> Answer | Fault:
+        """Return the answer that began, or what the client gets instead."""
+        for skipped in self.decision.skipped:
+            if skipped.bar.recorded is not None:
+                self._note_skip(skipped.key_id, skipped.bar.recorded.value, skipped.why, skipped.left_s)
+        if self.decision.refusal is not None:
+            raise RuntimeError("a refused decision has nothing to try")
+        answer = await self._through(self.decision.candidates, self.decision.member_attempts)
+        answer = answer or await self._fall_back()
+        if answer is not None:
+            return answer
+        if self.refused is not None:
+            return self.refused
+        waits = [s.left_s for s in self.decision.skipped if s.bar.recorded is not None]
+        return failure(self.call.chain, model=self.inbound.model, waits_s=waits)
+
+    async def _fall_back(self) -> Answer | None:
+        """Go through what is left when no candidate is: struck keys, keys about to return, the last resort, a wait."""
+        fallback = self.decision.fallback
+        if fallback is None:
+            return None
+        rounds: tuple[tuple[Sequence[Candidate], int, bool], ...] = (
+            (fallback.struck, self.decision.member_attempts, False),
+            (fallback.awaited, self.decision.member_attempts, True),
+            (fallback.last_resort, self.decision.max_attempts, False),
+            (fallback.waiting, self.decision.max_attempts, True),
+        )
+        for candidates, limit, patient in rounds:
+            tried = {t.target.key_id for t in self.call.chain.attempts}
+            left = [candidate for candidate in candidates if candidate.key_id not in tried]
+            answer = await self._through(left, limit, patient=patient, dares=candidates is fallback.struck)
+            if answer is not None:
+                return answer
+        return None
+
+    async def _through(
+        self, candidates: Sequence[Candidate], limit: int, *, patient: bool = False, dares: bool = False
+    ) -> Answer | None:
+        rest: Sequence[Candidate] = candidates
+        while rest and self.attempts < limit and self._may_start():
+            admission = await self._admit(rest, patient=patient, dares=dares)
+            chosen = next((c for c in rest if c.key_id == admission.key_id), None)
+            if chosen is None:
+                return None
+            self.attempts += 1
+            answer = await self._attempt(chosen, admission)
+            if answer is not None:
+                return answer
+            assert self.last_outcome is not None  # noqa: S101  # a failed attempt has one; tells the type checker
+            rest = reorder_after(rest, chosen, self.last_outcome)
+            if rest and rest[0].upstream_id == chosen.upstream_id and self.last_outcome.cause is Cause.SERVER_ERROR:
+                await asyncio.sleep(random.uniform(*_JITTER_S))  # noqa: S311  # spreads load, no secret
+        return None
+
+    def _may_start(self) -> bool:
+        if self.call.abandoned or self.refused is not None or self.runtime.clock() >= self._deadline:
+            return False
+        return self.last_outcome is None or self.last_outcome.verdict is Verdict.NEXT
+
+    async def _admit(self, rest: Sequence[Candidate], *, patient: bool, dares: bool) -> Admission:
+        """Take a slot of the first key that has one. A sticky conversation waits a little for its own first."""
+        first = rest[0]
+        if first.wait_s > 0 and not patient:
+            own = await self._ask([first], min(first.wait_s, self.wait_left_s), dares=dares)
+            if own.granted or self.refused is not None:
+                return own
+            rest = rest[1:]
+        full_wait = self.wait_left_s if patient or not self._fallback_left() else 0.0
+        return await self._ask(rest, full_wait, dares=dares)
+
+    def _fallback_left(self) -> bool:
+        fallback = self.decision.fallback
+        return fallback is not None and bool(fallback.struck or fallback.awaited or fallback.last_resort)
+
+    async def _ask(self, rest: Sequence[Candidate], wait_s: float, *, dares: bool) -> Admission:
+        call = self.call
+        request = AdmitRequest(
+            ticket=f"{call.received.request_id}:{self.attempts}",
+            model="",
+            members=tuple(self._option(candidate, dares=dares) for candidate in rest),
+            strategy=Rotation.LISTED,
+            callers=() if self._admitted_callers else _callers(call),
+            tokens=call.facts.input_tokens if call.facts is not None else 0,
+            charge=False,
+        )
+        admission = await self.runtime.store.admit(request, self.runtime.now(), wait_s)
+        self.wait_left_s = max(0.0, self.wait_left_s - admission.waited_s)
+        if not self._admitted_callers:
+            self._admitted_callers = admission.callers_passed or admission.granted
+            call.caller_holds += tuple(hold for hold in admission.holds if not _is_key(hold))
+            if not self._admitted_callers:
+                self.refused = _limit_fault(admission)
+        for passed in admission.passed:
+            skip = passed.standing.skip
+            self._note_skip(passed.key_id, skip.value if skip is not None else "busy", "", passed.standing.left_s)
+        for block in admission.busy:
+            kind, _, number = block.scope.partition(":")
+            if kind == "key" and number.isdigit():
+                self._note_skip(int(number), "busy", block.limit, block.left_s)
+        return admission
+
+    def _option(self, candidate: Candidate, *, dares: bool) -> MemberOption:
+        key = self._key(candidate)
+        return MemberOption(
+            upstream_id=candidate.upstream_id,
+            keys=(
+                KeyOption(
+                    key_id=key.id,
+                    account_id=key.account_id,
+                    caps=caps_of(key.limits),
+                    epoch=candidate.epoch,
+                    dares=dares or len(self.decision.candidates) == 1,
+                ),
+            ),
+            rotation=Rotation.LISTED,
+        )
+
+    async def _attempt(self, candidate: Candidate, admission: Admission) -> Answer | None:
+        """Make one exchange; the answer if it began, else None with `last_outcome` set and the chain grown."""
+        call, runtime = self.call, self.runtime
+        upstream, key = self._upstream(candidate), self._key(candidate)
+        policy = overridden(self.policy, key.policy) if key.policy else self.policy
+        began, started_ms = runtime.now(), call.elapsed_ms(runtime.clock())
+        holds = tuple(hold for hold in admission.holds if _is_key(hold))
+        call.key_holds, call.policy, call.probe, call.began = holds, policy, admission.probe, began
+        call.unreported = True
+        made = Try(
+            target=_target(candidate, key),
+            started_ms=started_ms,
+            queued_ms=round(admission.waited_s * 1000),
+        )
+        prepared, exchange, opened = await self._exchange(candidate, upstream, key, policy)
+        made = replace(
+            made,
+            ms=call.elapsed_ms(runtime.clock()) - started_ms,
+            upstream_request_id=exchange.headers.get("x-request-id") or exchange.headers.get("request-id", ""),
+        )
+        if opened.failed is not None:
+            await self._failed(made, opened.failed, candidate, began)
+            exchange.abort()
+            return None
+        return self._begun(made, prepared, exchange, opened, policy)
+
+    async def _exchange(
+        self, candidate: Candidate, upstream: UpstreamInfo, key: KeyInfo, policy: Policy
+    ) -> tuple[Prepared, Exchange, Opened]:
+        """Send and open; once more without our own field when the upstream refuses that."""
+        option = upstream.id not in self.runtime.usage_refused
+        prepared, exchange, opened = await self._send(candidate, upstream, key, policy, usage_option=option)
+        failed = opened.failed
+        if (
+            failed is not None
+            and prepared.injected
+            and failed.status in (400, 422)
+            and b"stream_options" in failed.body
+        ):
+            exchange.abort()
+            self.runtime.usage_refused.add(upstream.id)
+            return await self._send(candidate, upstream, key, policy, usage_option=False)
+        return prepared, exchange, opened
+
+    async def _send(
+        self, candidate: Candidate, upstream: UpstreamInfo, key: KeyInfo, policy: Policy, *, usage_option: bool
+    ) -> tuple[Prepared, Exchange, Opened]:
+        prepared = prepare(
+            self.inbound,
+            upstream,
+            key,
+            model=candidate.model_sent,
+            values=candidate.values,
+            usage_option=usage_option,
+        )
+        silence_s = upstream.timeouts.silence_s or policy.silence_s
+        connect_s = upstream.timeouts.connect_s or policy.connect_s
+        outgoing = Outgoing("POST", prepared.url, prepared.headers, prepared.body, connect_s)
+        asked = Asked(self.inbound.endpoint.name, upstream.dialect, self.inbound.stream, silence_s, policy.hold_bytes)
+        try:
+            async with asyncio.timeout(silence_s):
+                exchange = await self.runtime.transport.send(outgoing)
+        except TimeoutError:
+            exchange = Exchange(fault="silence", fault_text=f"no answer within {silence_s:g} s")
+        try:
+            return prepared, exchange, await open_answer(exchange, asked)
+        except asyncio.CancelledError:
+            exchange.abort()
+            raise
+
+    def _begun(self, made: Try, prepared: Prepared, exchange: Exchange, opened: Opened, policy: Policy) -> Answer:
+        """The commit point of this room: an answer has begun."""
+        call, runtime = self.call, self.runtime
+        dialect = made.target.dialect
+        made = replace(
+            made,
+            outcome=Outcome(Cause.SERVED, Verdict.ANSWERED, Scope.NONE, status=exchange.status),
+            first_content_ms=call.elapsed_ms(runtime.clock()) - made.started_ms,
+        )
+        semantics = self._semantics(made.target)
+        meter = None
+        if opened.whole is None:
+            meter = UsageMeter(dialect, semantics)
+        else:
+            usage = read_usage(dialect, opened.payload, semantics)
+            made = replace(made, usage=usage, output_bytes=0 if usage else generated_bytes(opened.whole))
+            exchange.release()
+        call.chain = call.chain.with_try(made)
+        if call.probe is not None:
+            runtime.store.let_go((), call.probe)
+            call.probe = None
+        return Answer(
+            made=made,
+            status=exchange.status or 200,
+            headers=headers.to_client(exchange.raw_headers),
+            dialect=dialect,
+            source=exchange,
+            silence_s=policy.silence_s,
+            whole=opened.whole,
+            opening=list(opened.events),
+            framer=opened.framer,
+            meter=meter,
+            withhold_usage=prepared.injected,
+            rename=prepared.rename,
+        )
+
+    async def _failed(self, made: Try, reply: Reply, candidate: Candidate, began: datetime) -> None:
+        call, runtime = self.call, self.runtime
+        now = runtime.now()
+        outcome = classify(reply, now=now)
+        outcome = replace(outcome, message=redact(outcome.message, (self._key(candidate).secret,)))
+        if call.abandoned and outcome.cause is Cause.CONNECTION:
+            outcome = replace(outcome, cause=Cause.ABORTED, scope=Scope.NONE)
+        self.last_outcome = outcome
+        verbatim = None
+        if outcome.verdict is Verdict.STOP or outcome.cause is Cause.CONTEXT_TOO_LONG:
+            verbatim = _verbatim(reply, self._secrets())
+        call.chain = call.chain.with_try(replace(made, outcome=outcome, verbatim=verbatim))
+        report = Report(
+            key_id=candidate.key_id,
+            account_id=candidate.account_id,
+            model=candidate.model_sent,
+            outcome=outcome,
+            began=began,
+            epoch=candidate.epoch,
+        )
+        request = SettleRequest(reports=((report, call.policy),), holds=call.key_holds, tokens=0, probe=call.probe)
+        call.key_holds, call.probe, call.unreported = (), None, False
+        runtime.note(await runtime.store.settle(request, now), call.received.request_id)
+
+    def _note_skip(self, key_id: int, skipped: str, why: str, left_s: float | None) -> None:
+        for upstream in self.call.admitted.table.upstreams.values():
+            for key in upstream.keys:
+                if key.id == key_id:
+                    target = Target(
+                        upstream.id, upstream.name, key.id, key.name, key.tail, key.account_id, "", upstream.dialect
+                    )
+                    made = Try(target=target, skipped=skipped, reason=why, left_s=left_s)
+                    self.call.chain = self.call.chain.with_try(made)
+                    return
+
+    def _upstream(self, candidate: Candidate) -> UpstreamInfo:
+        return self.call.admitted.table.upstreams[candidate.upstream_id]
+
+    def _key(self, candidate: Candidate) -> KeyInfo:
+        return next(key for key in self._upstream(candidate).keys if key.id == candidate.key_id)
+
+    def _semantics(self, target: Target) -> str:
+        upstream = self.call.admitted.table.upstreams.get(target.upstream_id)
+        return upstream.usage_semantics if upstream is not None else ""
+
+    def _secrets(self) -> tuple[str, ...]:
+        return tuple(key.secret for up in self.call.admitted.table.upstreams.values() for key in up.keys)
+
+
+def _refuses_option(failed: Reply | None) -> bool:
+    return failed is not None and failed.status in (400, 422) and b"stream_options" in failed.body
+
+
+def caps_of(limits: Limits) -> Caps:
+    """Return the store's view of a routing table's limits."""
+    return Caps(
+        rpm=limits.rpm,
+        tpm=limits.tpm,
+        per_hour=limits.per_hour,
+        per_day=limits.per_day,
+        tokens_per_day=limits.tokens_per_day,
+        concurrency=limits.concurrency,
+    )
+
+
+def _callers(call: Call) -> tuple[Caller, ...]:
+    line, key = call.admitted.line, call.admitted.key
+    found = (Caller(f"line:{line.id}", caps_of(line.limits)), Caller(f"gateway:{key.id}", caps_of(key.limits)))
+    return tuple(caller for caller in found if caller.caps != Caps())
+
+
+def _is_key(hold: Hold) -> bool:
+    return hold.scope.startswith("key:")
+
+
+def _limit_fault(admission: Admission) -> Fault:
+    block = admission.blocks[0]
+    owner = "business line" if block.scope.startswith("line:") else "gateway key"
+    return Fault(
+        Code.LIMIT_REACHED,
+        f"The {owner}'s limit {block.limit} is reached.",
+        wait_s=block.left_s if block.left_s is not None else 5.0,
+        refusal_limit=f"{block.scope.partition(':')[0]}:{block.limit}",
+    )
+
+
+def _target(candidate: Candidate, key: KeyInfo) -> Target:
+    return Target(
+        upstream_id=candidate.upstream_id,
+        upstream=candidate.upstream,
+        key_id=key.id,
+        key=key.name,
+        tail=key.tail,
+        account_id=key.account_id,
+        model=candidate.model_sent,
+        dialect=candidate.dialect,
+    )
+
+
+def _verbatim(reply: Reply, secrets: Sequence[str]) -> Verbatim | None:
+    if reply.status is None or reply.phase is not Phase.NONE:
+        return None
+    text = redact(reply.body.decode("utf-8", "replace"), secrets)
+    return Verbatim(reply.status, reply.headers.get("content-type", "application/json"), text.encode())
+
+
+def _deadline_s(policy: Policy, inbound: Inbound) -> float:
+    """No attempt starts later: the policy's figure, or the wait that the client itself states."""
+    stated = {name.lower(): value for name, value in inbound.headers if name.lower() in _CLIENT_TIMEOUTS}
+    found = [policy.deadline_s(stream=inbound.stream)]
+    for value in stated.values():
+        try:
+            seconds = float(value)
+        except ValueError:
+            continue
+        if seconds > 0:
+            found.append(seconds)
+    return min(found)

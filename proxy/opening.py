@@ -1,0 +1,156 @@
+"""The beginning of an upstream's answer, up to its first content: is it an answer at all?
+
+A 200 is not success. HTML, JSON where a stream was asked, an error event, or nothing is a failed attempt; nothing of
+it has reached the client by then.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from keys.core.dialect import Dialect
+from keys.core.outcome import Phase, Reply
+from proxy.core.sse import Event, EventTooLongError, Framer
+from proxy.core.wire.jsontext import loads
+from proxy.core.wire.reading import Kind, event_payload, has_content, is_error, is_whole, kind
+from proxy.transport import BrokeError, Exchange
+
+ERROR_BODY_MAX: Final = 65536
+WHOLE_MAX: Final = 128 * 1024 * 1024
+_STREAM_STARTS: Final = (b"data:", b"event:", b":", b"id:", b"retry:")
+_SPEAKING: Final = frozenset(
+    {"chat/completions", "completions", "responses", "messages", "generateContent", "streamGenerateContent"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the attempt asked for. `silence_s` bounds the wait for content; the opening is at most `hold_bytes`."""
+
+    operation: str
+    dialect: Dialect
+    stream: bool
+    silence_s: float
+    hold_bytes: int
+
+
+@dataclass(slots=True)
+class Opened:
+    """`failed` is the reply of an attempt that did not begin an answer; else a whole body, or a stream's opening."""
+
+    failed: Reply | None = None
+    whole: bytes | None = None
+    payload: Any = None
+    events: Sequence[Event] = ()
+    framer: Framer = field(default_factory=Framer)
+
+
+async def open_answer(exchange: Exchange, asked: Asked) -> Opened:
+    """Read until first content or the whole body. Never raises for an upstream's faults."""
+    if exchange.status is None:
+        return Opened(failed=Reply(status=None, fault=exchange.fault, dialect=asked.dialect))
+    try:
+        async with asyncio.timeout(asked.silence_s):
+            return await _open(exchange, asked)
+    except TimeoutError:
+        return Opened(failed=_reply(exchange, asked, b"", fault="silence"))
+    except BrokeError as problem:
+        return Opened(failed=_reply(exchange, asked, b"", fault=problem.fault))
+    except EventTooLongError as problem:
+        return Opened(failed=_reply(exchange, asked, str(problem).encode(), usable=False))
+
+
+async def _open(exchange: Exchange, asked: Asked) -> Opened:
+    if exchange.status is None or not 200 <= exchange.status < 300:  # noqa: PLR2004  # the class of successes
+        return Opened(failed=_reply(exchange, asked, await exchange.read(ERROR_BODY_MAX)))
+    if asked.stream:
+        return await _open_stream(exchange, asked)
+    return _judge_whole(exchange, asked, await exchange.read(WHOLE_MAX))
+
+
+async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
+    first = b""
+    while not first.strip():
+        data = await exchange.chunk()
+        if not data:
+            return Opened(failed=_reply(exchange, asked, first, usable=False))
+        first += data
+    if not first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_STREAM_STARTS):
+        body = first + await exchange.read(ERROR_BODY_MAX)
+        return Opened(failed=_reply(exchange, asked, body, usable=False))
+    framer = Framer()
+    held: list[Event] = []
+    size, data = 0, first
+    while True:
+        size += len(data)
+        for event in framer.feed(data) if data else framer.close():
+            held.append(event)
+        verdict = _look(held, asked, exchange)
+        if verdict is None and size > asked.hold_bytes:
+            verdict = Opened()
+        if verdict is not None:
+            verdict.events, verdict.framer = held, framer
+            return verdict
+        if not data:
+            return Opened(failed=_reply(exchange, asked, b"", usable=False))
+        data = await exchange.chunk()
+
+
+def _look(held: Sequence[Event], asked: Asked, exchange: Exchange) -> Opened | None:
+    """Return what the held events decide; None = still nothing said."""
+    for event in held:
+        what = kind(asked.dialect, event)
+        if what is Kind.ERROR or not is_whole(event):
+            data = event.data or event.value(b"error") or b""
+            return Opened(failed=_reply(exchange, asked, data, phase=Phase.BEFORE_CONTENT))
+        if what is Kind.END and event_payload(event) is None:
+            # `[DONE]` before anything was said.
+            return Opened(failed=_reply(exchange, asked, b"", usable=False))
+        if what is not Kind.QUIET:
+            return Opened()
+    return None
+
+
+def _judge_whole(exchange: Exchange, asked: Asked, body: bytes) -> Opened:
+    try:
+        payload = loads(body)
+    except ValueError:
+        return Opened(failed=_reply(exchange, asked, body[:ERROR_BODY_MAX], usable=False))
+    said = has_content(asked.dialect, payload) or _stopped(payload) or asked.operation not in _SPEAKING
+    if is_error(payload) or not said:
+        return Opened(failed=_reply(exchange, asked, body[:ERROR_BODY_MAX], usable=False))
+    return Opened(whole=body, payload=payload)
+
+
+def _stopped(payload: Any) -> bool:
+    """An answer may be empty: a stop reason says that it is one."""
+    if not isinstance(payload, dict):
+        return False
+    choices = payload.get("choices")
+    if isinstance(choices, list):
+        return any(isinstance(choice, dict) and choice.get("finish_reason") for choice in choices)
+    candidates = payload.get("candidates")
+    if isinstance(candidates, list):
+        return any(isinstance(one, dict) and one.get("finishReason") for one in candidates)
+    return bool(payload.get("stop_reason")) or payload.get("status") in ("completed", "incomplete", "queued")
+
+
+def _reply(
+    exchange: Exchange,
+    asked: Asked,
+    body: bytes,
+    *,
+    phase: Phase = Phase.NONE,
+    fault: str | None = None,
+    usable: bool = True,
+) -> Reply:
+    return Reply(
+        status=exchange.status,
+        headers=exchange.headers,
+        body=body,
+        phase=phase,
+        fault=fault,
+        usable=usable,
+        dialect=asked.dialect,
+    )

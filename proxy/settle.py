@@ -1,0 +1,99 @@
+"""Room six: one durable record per request, slots given back, the key's success reported."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from billing.recorder import NotDurableError
+from keys.core.admission import SettleRequest
+from keys.core.classify import classify
+from keys.core.outcome import Cause, Outcome, Phase, Reply, Scope, Verdict
+from keys.core.report import Report
+from proxy import background
+from proxy.core.answer import Answer
+from proxy.core.booking import bundle_of, main_try
+from proxy.core.call import Call
+from proxy.core.chain import Try
+from proxy.core.errors import Code, Fault
+from proxy.runtime import Runtime
+
+NOT_RECORDED = Fault(Code.RECORDING_UNAVAILABLE, "The call could not be recorded; the answer is withheld.", wait_s=5)
+
+
+async def durable(call: Call, runtime: Runtime) -> None:
+    """Write the ended call's rows; return once they survive a crash. Raises NotDurableError. Safe to repeat."""
+    if call.ending.recorded:
+        return
+    call.ending.recorded = True
+    runtime.calls.pop(call.received.request_id, None)
+    background.start(give_back(call, runtime))
+    await runtime.recorder.write(bundle_of(call, runtime.clock()))
+
+
+async def record_quietly(call: Call, runtime: Runtime) -> None:
+    """The same where nobody waits for the answer; a failure was logged by the recorder."""
+    try:
+        await durable(call, runtime)
+    except NotDurableError:
+        return
+
+
+async def give_back(call: Call, runtime: Runtime) -> None:
+    """Release the call's slots and report what the serving attempt taught about its key."""
+    reports = _reports(call)
+    call.unreported = False
+    holds = (*call.key_holds, *call.caller_holds)
+    call.key_holds = call.caller_holds = ()
+    if not reports and not holds:
+        return
+    made = main_try(call)
+    usage = made.usage if made is not None else None
+    tokens = None if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
+    request = SettleRequest(
+        reports=tuple((report, call.policy) for report in reports), holds=holds, tokens=tokens, probe=call.probe
+    )
+    call.probe = None
+    runtime.note(await runtime.store.settle(request, runtime.now()), call.received.request_id)
+
+
+def broke(call: Call, answer: Answer, made: Try, reply: Reply, runtime: Runtime) -> Outcome:
+    """Note that the serving attempt died after content; return what its death means."""
+    outcome = classify(replace(reply, phase=Phase.MID_STREAM), now=runtime.now())
+    outcome = replace(outcome, verdict=Verdict.STOP, phase=Phase.MID_STREAM)
+    answer.made = replace(made, outcome=outcome)
+    call.chain = call.chain.with_last(answer.made)
+    return outcome
+
+
+def aborted(call: Call, made: Try | None) -> None:
+    """Note that the client left: never held against the key."""
+    if made is not None:
+        outcome = Outcome(Cause.ABORTED, Verdict.STOP, Scope.NONE, status=made.outcome.status if made.outcome else None)
+        call.chain = call.chain.with_last(replace(made, outcome=outcome))
+
+
+def _reports(call: Call) -> Sequence[Report]:
+    """The report of the attempt that was relayed; failed ones were reported when they failed."""
+    made = next((t for t in reversed(call.chain.attempts) if t.outcome is not None), None)
+    if made is None or made.outcome is None or not call.unreported:
+        return ()
+    key = next(
+        (
+            key
+            for upstream in call.admitted.table.upstreams.values()
+            for key in upstream.keys
+            if key.id == made.target.key_id
+        ),
+        None,
+    )
+    if key is None:
+        return ()
+    return (
+        Report(
+            key_id=made.target.key_id,
+            account_id=made.target.account_id,
+            model=made.target.model,
+            outcome=made.outcome,
+            began=call.began if call.began is not None else call.received.at,
+            epoch=key.epoch,
+        ),
+    )

@@ -1,0 +1,280 @@
+"""The corridor: calls the rooms in order and turns what they return into HTTP.
+
+The views are DRF's, with a coroutine in place of its dispatch: authenticators, parsers and renderers would cost more
+than the whole decision, and the body must go through byte for byte.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from rest_framework.views import APIView
+
+from billing.recorder import NotDurableError
+from keys.core.outcome import Reply
+from proxy import background, local, settle
+from proxy.admit import admit
+from proxy.core.answer import Answer, Passage
+from proxy.core.call import Call, Received
+from proxy.core.chain import Chain
+from proxy.core.endpoints import Endpoint, find
+from proxy.core.errors import Code, Fault, Refused, retry_after
+from proxy.core.sending import Inbound
+from proxy.core.wire.edits import rename_model
+from proxy.core.wire.faults import FaultContext, error_body, error_event
+from proxy.core.wire.reading import KEEPALIVE
+from proxy.failover import Failover
+from proxy.plan import fault_of, plan
+from proxy.read import read
+from proxy.receive import receive
+from proxy.relay import StreamFailedError, chunks, drain, settled
+from proxy.runtime import Runtime, current
+
+KEEPALIVE_S = 15.0
+_STREAM_HEADERS = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
+
+
+class GatewayStream(StreamingHttpResponse):
+    """A streamed answer. `close` hands the ending over even when the stream never started."""
+
+    def __init__(self, call: Call, runtime: Runtime, body: AsyncIterator[bytes], **options: Any) -> None:
+        super().__init__(body, **options)
+        self._call, self._runtime = call, runtime
+
+    def close(self) -> None:
+        """Safe to call twice and from any thread."""
+        super().close()
+        if not self._call.ending.recorded:
+            background.start(leave(self._call, self._runtime))
+
+
+class ProxyView(APIView):
+    """Every gateway path."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    throttle_classes = ()
+
+    async def dispatch(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponseBase:  # type: ignore[override]  # a coroutine, see above
+        """Answer one request. Faults of clients and upstreams are answers, never exceptions."""
+        runtime = current()
+        received = receive(request, runtime)
+        try:
+            endpoint = find(received.method, received.path)
+            if isinstance(endpoint, Fault):
+                raise Refused(endpoint)
+            keeper = runtime.keeper
+            admitted = admit(received, keeper.table, keeper.hash_key, table_is_current=keeper.healthy)
+            if endpoint.local:
+                return await local.answer(admitted, endpoint, runtime)
+            if not runtime.recorder.writable:
+                raise Refused(settle.NOT_RECORDED)
+        except Refused as refused:
+            return fault_response(received, refused.fault)
+        call = Call(admitted, endpoint.name)
+        runtime.calls[received.request_id] = call
+        return await serve(call, endpoint, runtime)
+
+    async def http_method_not_allowed(self, request: HttpRequest, *_args: Any, **_kwargs: Any) -> HttpResponseBase:  # type: ignore[override]  # never reached: dispatch is ours
+        """Django asks whether handlers are coroutines by looking at the class."""
+        return await self.dispatch(request)
+
+
+async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpResponseBase:
+    """Take an admitted call through the remaining rooms; it leaves exactly one record."""
+    try:
+        try:
+            inbound, call.facts = read(call.admitted, endpoint)
+            decision = plan(call, runtime, random.random())  # noqa: S311  # picks a key, no secret
+            if decision.refusal is not None:
+                raise Refused(fault_of(decision.refusal))
+        except Refused as refused:
+            return await finish_failed(call, refused.fault, runtime)
+        opening = background.spawn(Failover(call, inbound, decision, runtime).run())
+        try:
+            hold_s = decision.policy.hold_s if inbound.stream else None
+            done, _ = await asyncio.wait({opening}, timeout=hold_s)
+        except asyncio.CancelledError:
+            call.abandoned = True
+            background.start(leave_opening(call, opening, runtime))
+            raise
+        if not done:
+            return GatewayStream(call, runtime, waiting(call, opening, runtime), headers=stream_headers(call, ()))
+        return await respond(call, opening.result(), runtime, inbound)
+    except asyncio.CancelledError:
+        if not call.abandoned:
+            background.start(leave(call, runtime))
+        raise
+
+
+async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound: Inbound) -> HttpResponseBase:
+    """Turn what failover returned into a response."""
+    if isinstance(result, Fault):
+        return await finish_failed(call, result, runtime)
+    call.ending.http_status = result.status
+    if result.whole is None:
+        body = stream(call, result, runtime)
+        headers = stream_headers(call, result.headers)
+        return GatewayStream(call, runtime, body, status=result.status, headers=headers)
+    body_bytes = result.whole
+    if result.rename is not None:
+        body_bytes = rename_model(body_bytes, result.rename.sent, result.rename.shown)
+    call.ending.delivered = True
+    call.ending.first_content_ms = call.elapsed_ms(runtime.clock())
+    call.ending.finish()
+    try:
+        await settle.durable(call, runtime)
+    except NotDurableError:
+        return fault_response(call.received, settle.NOT_RECORDED, call)
+    headers = dict(result.headers) | own_headers(call)
+    headers["content-length"] = str(len(body_bytes))
+    return HttpResponse(body_bytes, status=result.status, headers=headers)
+
+
+async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpResponse:
+    """Record a call that got an error, then answer it."""
+    call.ending.http_status = fault.status
+    call.ending.fail(fault)
+    await settle.record_quietly(call, runtime)
+    return fault_response(call.received, fault, call)
+
+
+async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncIterator[bytes]:
+    """Relay a stream; its last bytes wait for the record."""
+    passage = Passage(answer)
+    try:
+        async for part, is_last in chunks(call, answer, passage, runtime.clock):
+            if is_last:
+                answer.made = settled(answer, passage)
+                call.chain = call.chain.with_last(answer.made)
+                call.ending.finish()
+                try:
+                    await settle.durable(call, runtime)
+                except NotDurableError:
+                    yield event_of(call, settle.NOT_RECORDED)
+                    return
+            if part:
+                yield part
+    except StreamFailedError as problem:
+        yield await end_broken(call, answer, passage, problem, runtime)
+    finally:
+        # No await here: a client's disconnect would cancel it. Does nothing when the ending is recorded already.
+        if not call.ending.recorded:
+            background.start(leave_stream(call, answer, passage, runtime))
+
+
+async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> AsyncIterator[bytes]:
+    """The held opening took too long: the status is out, keep the line open while failover goes on."""
+    keepalive = KEEPALIVE[call.received.dialect]
+    call.ending.http_status = 200
+    try:
+        while not opening.done():
+            if keepalive:
+                yield keepalive
+            await asyncio.wait({opening}, timeout=KEEPALIVE_S)
+    except (asyncio.CancelledError, GeneratorExit):
+        call.abandoned = True
+        background.start(leave_opening(call, opening, runtime))
+        raise
+    result = opening.result()
+    if isinstance(result, Fault):
+        call.ending.fail(result)
+        await settle.record_quietly(call, runtime)
+        yield event_of(call, result)
+        return
+    async for part in stream(call, result, runtime):
+        yield part
+
+
+async def end_broken(
+    call: Call, answer: Answer, passage: Passage, problem: StreamFailedError, runtime: Runtime
+) -> bytes:
+    """Record a stream that died after content and return the error event that tells the client."""
+    answer.source.abort()
+    reply = Reply(status=answer.status, body=problem.said, fault=problem.fault, dialect=answer.dialect)
+    outcome = settle.broke(call, answer, settled(answer, passage), reply, runtime)
+    told = f": {outcome.message}" if outcome.message else ""
+    fault = Fault(Code.UPSTREAM_FAILED, f"The upstream broke off in the middle of its answer{told}", source="upstream")
+    call.ending.fail(fault)
+    await settle.record_quietly(call, runtime)
+    return event_of(call, fault)
+
+
+async def leave(call: Call, runtime: Runtime) -> None:
+    """The client left before anything was under way, or after all was said."""
+    call.ending.cancel()
+    await settle.record_quietly(call, runtime)
+
+
+async def leave_opening(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> None:
+    """The client left while failover was at work: let the attempt under way say what it used, within bounds."""
+    call.ending.cancel()
+    await asyncio.wait({opening}, timeout=call.policy.drain_s)
+    if not opening.done():
+        opening.cancel()
+        await asyncio.wait({opening}, timeout=1)
+    result = opening.result() if opening.done() and not opening.cancelled() else None
+    if isinstance(result, Answer):
+        await leave_stream(call, result, Passage(result), runtime)
+    else:
+        await settle.record_quietly(call, runtime)
+
+
+async def leave_stream(call: Call, answer: Answer, passage: Passage, runtime: Runtime) -> None:
+    """The client left a stream: read on to learn the usage, then record."""
+    call.ending.cancel()
+    if answer.whole is None:
+        await drain(answer, passage, limit_bytes=1 << 20, limit_s=call.policy.drain_s)
+        settle.aborted(call, settled(answer, passage))
+    else:
+        settle.aborted(call, answer.made)
+    await settle.record_quietly(call, runtime)
+
+
+def own_headers(call: Call) -> dict[str, str]:
+    """Return the headers that every answer carries."""
+    return {
+        "x-request-id": call.received.request_id,
+        "request-id": call.received.request_id,
+        "x-pointsman-attempts": str(len(call.chain.attempts)),
+        "x-pointsman-session": call.session,
+    }
+
+
+def stream_headers(call: Call, upstream: Any) -> dict[str, str]:
+    """Return the headers of a streamed answer."""
+    headers = dict(upstream) | dict(_STREAM_HEADERS) | own_headers(call)
+    headers["content-type"] = "text/event-stream; charset=utf-8"
+    return headers
+
+
+def event_of(call: Call, fault: Fault) -> bytes:
+    """Return a fault as the last event of a stream."""
+    context = FaultContext(request_id=call.received.request_id, model=call.model, retry_s=fault.wait_s)
+    return error_event(call.received.dialect, fault.status, fault.code.value, fault.message, context=context)
+
+
+def fault_response(received: Received, fault: Fault, call: Call | None = None) -> HttpResponse:
+    """Return a fault in the dialect of the path."""
+    chain = call.chain if call is not None else Chain()
+    headers = {
+        "content-type": fault.content_type,
+        "x-request-id": received.request_id,
+        "request-id": received.request_id,
+        "x-pointsman-attempts": str(len(chain.attempts)),
+        "x-pointsman-session": call.session if call is not None else "none",
+        **fault.headers(),
+    }
+    body = fault.body
+    if body is None:
+        context = FaultContext(
+            request_id=received.request_id,
+            param=fault.param,
+            retry_s=fault.wait_s if fault.wait_s is None else max(fault.wait_s, retry_after(fault.wait_s)),
+        )
+        body = error_body(received.dialect, fault.status, fault.code.value, fault.message, context=context)
+    headers["content-length"] = str(len(body))
+    return HttpResponse(body, status=fault.status, headers=headers)
