@@ -115,7 +115,7 @@ def facts(**changes: Any) -> Facts:
 
 
 def situation(keys: Mapping[int, KeyView] | None = None, **changes: Any) -> Situation:
-    return Situation(**{"now": NOW, "draw": 0.0, "keys": keys or {}} | changes)
+    return replace(Situation(NOW, 0.0, keys or {}), **changes)
 
 
 def read(dialect: Dialect, body: Mapping[str, Any], headers: Mapping[str, str] | None = None, **inbound: Any) -> Facts:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,8 @@ from billing.core.pricing import PriceBook, PriceRow, RateRow
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy
 from keys.core.report import Skip, Standing
-from routing.core.decide import choose, decide
+from routing.core.choose import choose
+from routing.core.decide import decide
 from routing.core.decision import Bar, RefusalKind
 from routing.core.table import MemberInfo
 from routing.core.views import KeyView, charged
@@ -106,7 +108,7 @@ def test_switched_off_keys_and_upstreams_are_never_tried() -> None:
         ({"models": ("gpt-4o-mini",)}, "", [11]),
     ],
 )
-def test_an_upstream_without_the_model_is_skipped(changes: dict[str, object], model: str, expected: list[int]) -> None:
+def test_an_upstream_without_the_model_is_skipped(changes: dict[str, Any], model: str, expected: list[int]) -> None:
     decision = decided(table([upstream(1, **changes)]), asked=facts(model=model))
     assert order(decision) == expected
     if not expected:
