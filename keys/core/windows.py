@@ -91,7 +91,9 @@ class Window:
         if head == self.head:
             return head
         low, high = head - self.span.buckets, head + self.span.buckets
-        self.counts = {bucket: n for bucket, n in self.counts.items() if low <= bucket <= high}
+        if max(self.counts, default=low) > high:
+            self.counts.clear()
+        self.counts = {bucket: n for bucket, n in self.counts.items() if bucket >= low}
         self.total = sum(self.counts.values())
         self.head = head
         return head

@@ -102,9 +102,12 @@ class Board:
         wanted = tuple(targets)
         if any(self.lease_left_s(target, now) > 0 for target in wanted):
             return False
-        until = now + timedelta(seconds=PROBE_LEASE_S)
-        self.leases.update(dict.fromkeys(wanted, (holder, until)))
+        self.note_lease(wanted, holder, now)
         return True
+
+    def note_lease(self, targets: Iterable[str], holder: str, now: datetime) -> None:
+        until = now + timedelta(seconds=PROBE_LEASE_S)
+        self.leases.update(dict.fromkeys(targets, (holder, until)))
 
     def release(self, targets: Iterable[str], holder: str) -> None:
         for target in targets:

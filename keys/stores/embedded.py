@@ -9,21 +9,21 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, SettleRequest
-from keys.core.policy import Policy
 from keys.core.pool import Pool, pool_of_rows
-from keys.core.report import Change, Report, Standing, account_target, key_target
-from keys.core.state import FRESH, KeyState, funded, probed, revived
+from keys.core.report import Change, key_target
+from keys.core.state import FRESH, KeyState
 from keys.core.stored import dumped
 from keys.stores.board import Board
 from keys.stores.gate import Gate
+from keys.stores.here import admit_here, freed
 from keys.stores.protocol import Persistence, PersistenceError
-from keys.stores.waiting import Admitting, Patience
+from keys.stores.verbs import Verbs
+from keys.stores.waiting import Patience
 
 TICK_S = 0.5
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class NoPersistence:
         return None
 
 
-class EmbeddedStore(Admitting):
+class EmbeddedStore(Verbs):
     """See `StateStore`. `clock` is read by `run()` alone."""
 
     def __init__(self, persistence: Persistence | None = None, *, clock: Callable[[], datetime]) -> None:
@@ -55,46 +55,13 @@ class EmbeddedStore(Admitting):
         self._saving = asyncio.Lock()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state-writer")
 
-    # Reading
-
-    def standing(self, key_id: int, account_id: int | None, model: str, now: datetime, epoch: int = 0) -> Standing:
-        return self.board.standing(key_id, account_id, model, now, epoch)
-
     async def snapshot(self, now: datetime) -> Pool:
         return self.board.pool(now)
-
-    # Reports
-
-    async def report(self, report: Report, policy: Policy, now: datetime) -> tuple[Change, ...]:
-        changes = self._apply(report, policy, now)
-        await self._save_changes(changes)
-        return changes
-
-    async def report_chain(self, reports: Sequence[tuple[Report, Policy]], now: datetime) -> tuple[Change, ...]:
-        changes = tuple(change for report, policy in reports for change in self._apply(report, policy, now))
-        await self._save_changes(changes)
-        return changes
-
-    def _apply(self, report: Report, policy: Policy, now: datetime) -> tuple[Change, ...]:
-        changes = self.board.decide(report, policy, now)
-        self.board.accept(changes)
-        self.board.count(report, now)
-        self._dirty.add(key_target(report.key_id))
-        return changes
 
     # Admission
 
     async def _attempt(self, request: AdmitRequest, now: datetime, patience: Patience) -> Admission:
-        members, passed = self.board.eligible(request, now)
-        answer = replace(self.gate.admit(request, members, self.board.leased(now), now), passed=passed)
-        self.gate.leave(request.ticket, patience.queued)
-        if not answer.granted:
-            scopes = [block.scope for block in answer.blocks if patience.allows(block)]
-            self.gate.queue(request.ticket, scopes, patience.arrived)
-            return answer
-        probes = next(p for e in members for key, p in e.keys if key.key_id == answer.key_id)
-        self.board.lease(probes, request.ticket, now)
-        return replace(answer, probe=ProbeLease(request.ticket, probes))
+        return admit_here(self.board, self.gate, request, now, patience)
 
     def _quit(self, ticket: str, scopes: Sequence[str]) -> None:
         self.gate.leave(ticket, scopes)
@@ -102,7 +69,10 @@ class EmbeddedStore(Admitting):
             self._room.wake(scope)
 
     async def settle(self, request: SettleRequest, now: datetime) -> tuple[Change, ...]:
-        changes = tuple(change for report, policy in request.reports for change in self._apply(report, policy, now))
+        changes = self._decided(request, now)
+        for report, _ in request.reports:
+            self.board.count(report, now)
+            self._dirty.add(key_target(report.key_id))
         if request.tokens is not None:
             for hold in request.holds:
                 self.gate.correct(hold, request.tokens, now)
@@ -111,13 +81,8 @@ class EmbeddedStore(Admitting):
         return changes
 
     def let_go(self, holds: Sequence[Hold], probe: ProbeLease | None = None) -> None:
-        for hold in holds:
-            if self.gate.release(hold):
-                self._room.wake(hold.scope)
-        if probe is not None:
-            self.board.release(probe.targets, probe.holder)
-            for target in probe.targets:
-                self._room.wake(target)
+        for scope in freed(self.board, self.gate, holds, probe):
+            self._room.wake(scope)
 
     # Half-open leases
 
@@ -126,35 +91,8 @@ class EmbeddedStore(Admitting):
         lease = ProbeLease(uuid4().hex, targets)
         return lease if self.board.lease(targets, lease.holder, now) else None
 
-    async def end_probe(self, lease: ProbeLease) -> None:
-        self.let_go((), lease)
-
-    # What people, probes and balance reads say
-
-    async def revive(self, key_id: int, now: datetime, epoch: int | None = None) -> tuple[Change, ...]:
-        return await self._turn(key_target(key_id), lambda state: revived(state, now, epoch), now)
-
-    async def revive_account(self, account_id: int, now: datetime) -> tuple[Change, ...]:
-        return await self._turn(account_target(account_id), lambda state: revived(state, now), now)
-
-    async def set_epoch(self, key_id: int, epoch: int, now: datetime) -> tuple[Change, ...]:
-        return await self._turn(
-            key_target(key_id), lambda state: revived(state, now, epoch) if epoch > state.epoch else state, now
-        )
-
-    async def probe_succeeded(self, key_id: int, now: datetime) -> tuple[Change, ...]:
-        return await self._turn(key_target(key_id), lambda state: probed(state, now), now)
-
-    async def balance_seen(self, target: str, now: datetime) -> tuple[Change, ...]:
-        return await self._turn(target, lambda state: funded(state, now), now)
-
     async def _turn(self, target: str, turn: Callable[[KeyState], KeyState], now: datetime) -> tuple[Change, ...]:
-        old = self.board.state(target)
-        new = turn(old)
-        if new == old:
-            return ()
-        changes = (Change(target, old, new, now),)
-        self.board.accept(changes)
+        changes = self._turned(target, turn, now)
         await self._save_changes(changes)
         return changes
 

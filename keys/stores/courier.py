@@ -1,0 +1,205 @@
+"""Carries scripts and commands to Redis: many calls in one pipeline, each bounded, none retried behind the back.
+
+While `run()` runs, calls that arrive during a round trip share the next one. Without it (management commands, tests)
+each call makes its own. A call that fails says StoreDown; the link is then down until `probe()` finds it well, and
+further calls fail at once instead of waiting.
+
+Redis may refuse scripts (an ACL, a proxy). That is `Health.NO_SCRIPTS`: logged as an error, reported by readiness, and
+the store falls back to what plain commands can do (see `keys.stores.redis`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha1
+from pathlib import Path
+from typing import Any
+
+import orjson
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
+
+CALL_TIMEOUT_S = 0.8
+BACKLOG_MAX = 10_000  # calls without an answer that wait for Redis to come back
+
+logger = logging.getLogger(__name__)
+
+_LUA = Path(__file__).with_name("lua")
+SCRIPTS = {
+    name: (_LUA / "shared.lua").read_text() + (_LUA / f"{name}.lua").read_text()
+    for name in ("admit", "settle", "lease")
+}
+# Redis's name for a script, no protection.
+SHAS = {name: sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in SCRIPTS.items()}
+
+
+class Health(StrEnum):
+    UP = "up"
+    DOWN = "down"
+    NO_SCRIPTS = "no_scripts"
+
+
+class StoreDown(Exception):
+    """Redis did not answer, or not usefully."""
+
+
+@dataclass(slots=True)
+class _Job:
+    command: tuple[Any, ...]
+    script: str = ""
+    answer: asyncio.Future[Any] | None = None
+    orphan: Callable[[Any], None] | None = None
+
+
+@dataclass(slots=True)
+class _Queue:
+    jobs: list[_Job] = field(default_factory=list)
+    filled: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Courier:
+    """One Redis as one event loop sees it. `prefix` starts every key."""
+
+    def __init__(self, client: Redis, prefix: str) -> None:
+        self.client = client
+        self.prefix = prefix
+        self.health = Health.UP
+        self._queue = _Queue()
+        self._running = False
+
+    async def script(self, name: str, request: Mapping[str, Any], orphan: Callable[[Any], None] | None = None) -> Any:
+        """Run a script; its JSON answer. `orphan` gets the answer when the caller was cancelled meanwhile.
+
+        Raises StoreDown.
+        """
+        job = self._script_job(name, request)
+        job.orphan = orphan
+        return await self._call(job)
+
+    async def command(self, *command: Any) -> Any:
+        """Run a plain command. Raises StoreDown."""
+        return await self._call(_Job(command))
+
+    def post(self, name: str, request: Mapping[str, Any]) -> None:
+        """Run a script soon, without an answer; when Redis is down, once it is back."""
+        if len(self._queue.jobs) < BACKLOG_MAX:
+            self._queue.jobs.append(self._script_job(name, request))
+            self._queue.filled.set()
+
+    async def run(self) -> None:
+        """Serve calls until cancelled."""
+        self._running = True
+        try:
+            while True:
+                await self._queue.filled.wait()
+                self._queue.filled.clear()
+                if self.health is Health.UP:
+                    await self.flush()
+        finally:
+            self._running = False
+            self._fail(self._queue.jobs, "shutting down")
+
+    async def flush(self) -> None:
+        """Send what is queued now."""
+        jobs, self._queue.jobs = self._queue.jobs, []
+        if jobs:
+            await self._send(jobs)
+
+    async def probe(self) -> Health:
+        """Look whether Redis answers and takes scripts; never raises."""
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                await self.client.connection_pool.disconnect()
+                await self.client.ping()
+                await self.client.eval("return 1", 0)
+        except (NoPermissionError, ResponseError) as exc:
+            self._down(Health.NO_SCRIPTS if _is_refusal(exc) else Health.DOWN, exc)
+        except (RedisError, OSError, TimeoutError) as exc:
+            self._down(Health.DOWN, exc)
+        else:
+            return Health.UP
+        return self.health
+
+    def up(self) -> None:
+        """Take calls again."""
+        if self.health is not Health.UP:
+            logger.warning("Redis is back")
+        self.health = Health.UP
+        self._queue.filled.set()
+
+    def _script_job(self, name: str, request: Mapping[str, Any]) -> _Job:
+        return _Job(("EVALSHA", SHAS[name], 1, self.prefix, orjson.dumps(request)), script=name)
+
+    async def _call(self, job: _Job) -> Any:
+        if self.health is not Health.UP:
+            raise StoreDown(self.health.value)
+        job.answer = asyncio.get_running_loop().create_future()
+        self._queue.jobs.append(job)
+        if self._running:
+            self._queue.filled.set()
+        else:
+            await self.flush()
+        return await job.answer
+
+    async def _send(self, jobs: Sequence[_Job]) -> None:
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                replies = await self._pipelined([job.command for job in jobs])
+                unknown = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+                if unknown:
+                    again = await self._pipelined([_with_text(jobs[i]) for i in unknown])
+                    for i, reply in zip(unknown, again, strict=True):
+                        replies[i] = reply
+        except (RedisError, OSError, TimeoutError) as exc:
+            self._down(Health.DOWN, exc)
+            self._fail(jobs, f"{type(exc).__name__}: {exc}")
+            return
+        except asyncio.CancelledError:
+            self._fail(jobs, "cancelled")
+            raise
+        for job, reply in zip(jobs, replies, strict=True):
+            self._answer(job, reply)
+
+    async def _pipelined(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        async with self.client.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return list(await pipe.execute(raise_on_error=False))
+
+    def _answer(self, job: _Job, reply: Any) -> None:
+        if isinstance(reply, Exception):
+            self._down(Health.NO_SCRIPTS if _is_refusal(reply) and job.script else Health.DOWN, reply)
+            self._fail([job], f"{type(reply).__name__}: {reply}")
+            return
+        value = orjson.loads(reply) if job.script and isinstance(reply, str | bytes) else reply
+        if job.answer is None:
+            return
+        if job.answer.done():
+            if job.orphan is not None:
+                job.orphan(value)
+            return
+        job.answer.set_result(value)
+
+    def _fail(self, jobs: Sequence[_Job], why: str) -> None:
+        for job in jobs:
+            if job.answer is not None and not job.answer.done():
+                job.answer.set_exception(StoreDown(why))
+
+    def _down(self, health: Health, why: Exception) -> None:
+        if self.health is not health:
+            if health is Health.NO_SCRIPTS:
+                logger.error("Redis refuses Lua scripts (%s): slots and rate limits count per process now", why)
+            else:
+                logger.error("Redis is down (%s: %s): going on from memory", type(why).__name__, why)
+        self.health = health
+
+
+def _with_text(job: _Job) -> tuple[Any, ...]:
+    return ("EVAL", SCRIPTS[job.script], *job.command[2:])
+
+
+def _is_refusal(exc: Exception) -> bool:
+    text = str(exc).lower()
+    return isinstance(exc, NoPermissionError) or "unknown command" in text or "unknown redis command" in text

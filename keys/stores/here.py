@@ -1,0 +1,48 @@
+"""Admission from this process's own memory: always for the embedded store, for Redis's while Redis is away."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from keys.core.admission import Admission, AdmitRequest, Caller, Hold, ProbeLease
+from keys.core.windows import Caps
+from keys.stores.board import Board
+from keys.stores.gate import Gate
+from keys.stores.waiting import Patience
+
+
+def admit_here(board: Board, gate: Gate, request: AdmitRequest, now: datetime, patience: Patience) -> Admission:
+    """One try; queues the ticket when it may wait, takes the leases when it is granted."""
+    members, passed = board.eligible(request, now)
+    answer = replace(gate.admit(request, members, board.leased(now), now), passed=passed)
+    gate.leave(request.ticket, patience.queued)
+    if not answer.granted:
+        scopes = [block.scope for block in answer.blocks if patience.allows(block)]
+        gate.queue(request.ticket, scopes, patience.arrived)
+        return answer
+    probes = next(p for member in members for key, p in member.keys if key.key_id == answer.key_id)
+    board.lease(probes, request.ticket, now)
+    return replace(answer, probe=ProbeLease(request.ticket, probes))
+
+
+def without_rates(request: AdmitRequest) -> AdmitRequest:
+    """The same request with no limit but concurrency: rates fail open (DESIGN 11)."""
+    members = tuple(
+        replace(member, keys=tuple(replace(key, caps=_slots_of(key.caps)) for key in member.keys))
+        for member in request.members
+    )
+    callers = tuple(Caller(caller.scope, _slots_of(caller.caps)) for caller in request.callers)
+    return replace(request, members=members, callers=callers)
+
+
+def freed(board: Board, gate: Gate, holds: Sequence[Hold], probe: ProbeLease | None) -> list[str]:
+    """Release in memory; returns the scopes in which something came free."""
+    scopes = [hold.scope for hold in holds if gate.release(hold)]
+    if probe is not None:
+        board.release(probe.targets, probe.holder)
+        scopes.extend(probe.targets)
+    return scopes
+
+
+def _slots_of(caps: Caps) -> Caps:
+    return Caps(concurrency=caps.concurrency)

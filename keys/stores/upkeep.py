@@ -1,0 +1,31 @@
+"""What a process does to stay in step with Redis: listen, check, recover, renew its slots."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+LISTEN_S = 1.0
+RETRY_S = 0.2
+
+logger = logging.getLogger(__name__)
+
+
+async def listen(
+    client: Redis, channel: str, hear: Callable[[str], None], joined: Callable[[], Awaitable[None]]
+) -> None:
+    """Pass on every message of a channel until cancelled; `joined` runs after each (re)subscription."""
+    while True:
+        try:
+            async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+                await pubsub.subscribe(channel)
+                await joined()
+                while True:
+                    message = await pubsub.get_message(timeout=LISTEN_S)
+                    if message is not None:
+                        hear(message["data"])
+        except (RedisError, OSError, TimeoutError) as exc:
+            logger.info("Not listening to Redis: %s", exc)
+            await asyncio.sleep(RETRY_S)
