@@ -50,7 +50,7 @@ class _Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """`groups` are started in order and stopped in the reverse order of `stop_order`, group by group.
+    """`groups` are started in order; `stop_order` lists their indices, each group being gone before the next is told.
 
     `before_stop` runs once when stopping begins. `clock` is monotonic, in seconds; `pause` waits one tick.
     """
