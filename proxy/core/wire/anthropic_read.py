@@ -47,6 +47,8 @@ _KNOWN: Final = frozenset(
 )
 _TOOL: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
 _CHOICES: Final = {"auto": "auto", "any": "any", "none": "none", "tool": "any"}
+# Traces of tools that run at the provider.
+_HOSTED: Final = ("tool_result", "tool_use", "tool_reference", "browser_state", "fallback")
 _LONGEST_USER: Final = 64  # what other providers take as an end user's id
 
 
@@ -160,7 +162,7 @@ class _Conversation:
         return _marked(found, checks.cache_mark(body))
 
     def _texts(self, value: Any, at: str) -> list[Text]:
-        """Texts, without the line of book-keeping that Claude Code puts first and that differs in every conversation."""
+        """Texts, without Claude Code's line of book-keeping, which differs in every conversation."""
         parts = [part for part in self._content(value, at) if isinstance(part, Text)]
         kept = [part for part in parts if not part.text.startswith("x-anthropic-billing-header:")]
         if len(kept) < len(parts):
@@ -182,33 +184,32 @@ class _Conversation:
 
     def _block(self, block: Body, at: str) -> list[Part]:
         cache = checks.cache_mark(block)
+        found: list[Part] = []
         match block.get("type"):
             case "text":
-                return [Text(checks.text_at(block, "text", f"{at}.text"), cache, citations(block))]
+                found = [Text(checks.text_at(block, "text", f"{at}.text"), cache, citations(block))]
             case "image" | "document" | "search_result":
-                return self._source(block, at, cache)
+                found = self._source(block, at, cache)
             case "thinking" | "redacted_thinking":
-                return self._thought(block)
+                found = [self._thought(block)]
             case "tool_use":
-                return [self._call(block, at, cache)]
+                found = [self._call(block, at, cache)]
             case "tool_result":
-                return [self._result(block, at, cache)]
+                found = [self._result(block, at, cache)]
             case "compaction":
-                return [Text(str(block.get("content") or ""), cache)]
-            case "container_upload":
-                raise Untranslatable(f"{at}.file_id", "names a file that lives at another provider")
-            case str() as other if other.endswith(("tool_result", "tool_use", "tool_reference")) or other == "fallback":
-                self._drops.add(f"messages.{other}")  # a hosted tool's traces
-                return []
+                found = [Text(str(block.get("content") or ""), cache)]
+            case str() as other if other.endswith(_HOSTED):
+                self._drops.add(f"messages.{other}")
             case other:
                 raise Untranslatable(f"{at}.type", f"cannot be translated: {other!r}")
+        return found
 
-    def _thought(self, block: Body) -> list[Part]:
+    def _thought(self, block: Body) -> Thinking:
         redacted = block["type"] == "redacted_thinking"
         text, mark = ("", block.get("data")) if redacted else (str(block.get("thinking") or ""), block.get("signature"))
         if mark in signatures.PLACEHOLDERS:
             self._drops.add("messages.signature")
-        return [Thinking(text, signatures.read(mark, Dialect.ANTHROPIC), redacted)]
+        return Thinking(text, signatures.read(mark, Dialect.ANTHROPIC), redacted)
 
     def _call(self, block: Body, at: str, cache: CacheMark | None) -> ToolCall:
         call_id, signature = signatures.split_id(checks.text_at(block, "id", f"{at}.id"))

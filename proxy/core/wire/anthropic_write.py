@@ -190,7 +190,7 @@ class _Conversation:
                     "type": "tool_use",
                     "id": signatures.safe_id(part.id),
                     "name": part.name,
-                    "input": _input(part),
+                    "input": arguments_of(part),
                 }
                 return self._mark(block, part.cache)
             case ToolResult():
@@ -218,7 +218,7 @@ class _Conversation:
         return _marked(block, cache, self._traits, self._drops)
 
 
-def _input(call: ToolCall) -> Any:
+def arguments_of(call: ToolCall) -> Any:
     """The arguments as an object; text that is none (models do err) is kept where the model can see it."""
     if not call.arguments.strip():
         return {}
