@@ -111,7 +111,7 @@ class Reading:
 
 
 def readings(dialect: Dialect, payload: Mapping[str, Any]) -> Iterator[Reading]:
-    """Yield the usage reports in one parsed answer or stream event, the most authoritative one last."""
+    """Yield the usage reports in one answer or stream event as parsed from JSON, the most authoritative one last."""
     if dialect is Dialect.GEMINI:
         yield from _gemini_readings(payload)
     elif dialect is Dialect.ANTHROPIC:
@@ -181,7 +181,7 @@ def _counts(usage: Mapping[str, Any], names: Mapping[str, _Paths]) -> tuple[dict
     bad: set[str] = set()
     for name, paths in names.items():
         for path in paths:
-            value = _at(usage, path)
+            value = _at(usage, path) if path[0] in usage else None
             if value is None:
                 continue
             tokens = count(value)
@@ -197,7 +197,7 @@ def _cost(usage: Mapping[str, Any]) -> tuple[Decimal | None, frozenset[str]]:
     unit, stated = _USD_PER_TICK, usage.get("cost_in_usd_ticks")  # xAI
     if stated is None:
         unit, stated = Decimal(1), usage.get("cost")
-    if isinstance(stated, Mapping):  # Perplexity
+    if isinstance(stated, dict):  # Perplexity
         stated = stated.get("total_cost")
     if stated is None:
         return None, frozenset()
@@ -232,13 +232,13 @@ def _choice_spoke(choice: Mapping[str, Any]) -> bool:
 def _at(usage: Mapping[str, Any], path: Iterable[str]) -> object:
     value: Any = usage
     for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
+        value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

@@ -170,6 +170,10 @@ def test_convert(amount, pair, expected):
     assert str(PriceBook((), (rate("7.10"),)).convert(Decimal(amount), source, target, NOW)) == expected
 
 
+def test_a_currency_is_worth_itself_without_any_rate():
+    assert PriceBook().rate_of("EUR", "EUR", NOW) == 1
+
+
 def test_rates_are_dated_in_the_tenants_zone():
     book = PriceBook((), (rate("7.10", date(2026, 11, 1)), rate("7.20", date(2026, 11, 10))), {ACME: SHANGHAI})
     change = datetime(2026, 11, 9, 16, tzinfo=UTC)

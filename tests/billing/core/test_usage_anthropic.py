@@ -58,6 +58,10 @@ def test_a_delta_with_zero_output_is_a_zero():
     [
         ({"cache_creation_input_tokens": 100}, (130, 0, 100, 0, 5, 0)),
         (
+            {"cache_creation_input_tokens": 30, "cache_creation": {"ephemeral_5m_input_tokens": 40}},
+            (70, 0, 40, 0, 5, 0),
+        ),
+        (
             {"cache_creation": {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 60}},
             (130, 0, 100, 60, 5, 0),
         ),

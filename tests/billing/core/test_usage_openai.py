@@ -22,6 +22,11 @@ REASONED = {"completion_tokens_details": {"reasoning_tokens": 50}}
             {"prompt_tokens": 1000, "completion_tokens": 9, "total_tokens": 1059, **CACHE, **REASONED},
             (1000, 900, 0, 0, 59, 50),
         ),
+        # as many reasoning as cached tokens: what the total has over is the reasoning
+        (
+            {"prompt_tokens": 5000, "completion_tokens": 60, "total_tokens": 5110, "cached_tokens": 50, **REASONED},
+            (5000, 50, 0, 0, 110, 50),
+        ),
         # SGLang and Perplexity name it at the top
         (
             {"prompt_tokens": 32, "completion_tokens": 90, "total_tokens": 122, "reasoning_tokens": 50},
