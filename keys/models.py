@@ -146,6 +146,7 @@ class UpstreamKey(models.Model):
     per_day = models.PositiveIntegerField(_("calls per day"), null=True, blank=True)
     policy = models.JSONField(_("policy"), default=dict, blank=True)
     epoch = models.PositiveIntegerField(default=1, editable=False)
+    probe_due = models.DateTimeField(null=True, editable=False)
     enabled = models.BooleanField(_("enabled"), default=True)
     created = models.DateTimeField(_("created"), default=now, editable=False)
 

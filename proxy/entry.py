@@ -62,7 +62,7 @@ async def serve(scope: Any, receive: Receive, send: Send) -> None:
     task = asyncio.current_task()
     watcher = background.spawn(_watch(receive, task), upkeep=True)
     try:
-        response: HttpResponseBase = await _view(ASGIRequest(scope, io.BytesIO(body)))
+        response = await _answered(ASGIRequest(scope, io.BytesIO(body)))
         await _send(response, tracked)
     except asyncio.CancelledError:
         if not watcher.done():
@@ -74,6 +74,12 @@ async def serve(scope: Any, receive: Receive, send: Send) -> None:
         raise
     finally:
         watcher.cancel()
+
+
+async def _answered(request: ASGIRequest) -> HttpResponseBase:
+    answer: Any = _view(request)  # a coroutine: the view's dispatch is one
+    response: HttpResponseBase = await answer
+    return response
 
 
 async def _watch(receive: Receive, task: "asyncio.Task[Any] | None") -> None:

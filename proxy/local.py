@@ -44,7 +44,7 @@ async def answer(admitted: Admitted, endpoint: Endpoint, runtime: Runtime) -> Ht
 
 def models_of(admitted: Admitted) -> list[str]:
     """Return the names that this caller may ask for and an upstream of its tenant is known to have."""
-    names = _known(admitted.table, admitted.tenant.id)
+    names = frozenset(_known(admitted.table, admitted.tenant.id))
     return sorted(name for name in names if "*" not in name and model_allowed(admitted.line.models, name))
 
 
@@ -82,7 +82,8 @@ def one_model(admitted: Admitted, name: str) -> Mapping[str, Any]:
 def _known(table: RoutingTable, tenant_id: int) -> Iterable[str]:
     for upstream in table.upstreams.values():
         if upstream.tenant_id == tenant_id and upstream.enabled:
-            yield from dict.fromkeys([*(upstream.models or ()), *upstream.aliases])
+            yield from upstream.models or ()
+            yield from upstream.aliases
 
 
 def _openai_model(name: str) -> dict[str, Any]:

@@ -59,8 +59,9 @@ class Reply:
 
     `status` is None when there was no HTTP answer. `headers` have lower-case names. `body` is decoded (no
     gzip) and at most 64 KiB; inside a stream it is the error event's data. `fault` names a transport fault
-    (`refused`, `dns`, `tls`, `reset`, `closed`, `connect_timeout`, `silence`, `blocked_address`, or a library's own text) and is None when
-    there was none. `usable` is False for a 200 that cannot be an answer (HTML, empty, not JSON, wrong kind).
+    (`refused`, `dns`, `tls`, `reset`, `closed`, `connect_timeout`, `silence`, `malformed`, `blocked_address`, or a
+    library's own text) and is None when there was none. `usable` is False for a 200 that cannot be an answer (HTML,
+    empty, not JSON, wrong kind).
     """
 
     status: int | None

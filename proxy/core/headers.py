@@ -5,8 +5,6 @@ Names are compared in lower case. Lists, not guesses: what is not named here pas
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from keys.core.dialect import Dialect
-
 HeaderList = Sequence[tuple[str, str]]
 
 _HOP = frozenset(
@@ -123,19 +121,6 @@ def to_client(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         for name, value in pairs
         if (low := name.lower()) not in _NOT_CLIENT and low not in listed and not low.startswith(_NOT_CLIENT_PREFIXES)
     ]
-
-
-def credential(dialect: Dialect, auth: str, secret: str) -> dict[str, str]:
-    """Return the headers that carry an upstream key. `auth` is "" for the dialect's own habit."""
-    if dialect is Dialect.GEMINI and not auth:
-        return {"x-goog-api-key": secret}
-    style = auth or ("x-api-key" if dialect is Dialect.ANTHROPIC else "bearer")
-    made: dict[str, str] = {}
-    if style in ("bearer", "both"):
-        made["authorization"] = f"Bearer {secret}"
-    if style in ("x-api-key", "both"):
-        made["x-api-key"] = secret
-    return made
 
 
 def presented(headers: Iterable[tuple[str, str]], query_key: str | None) -> list[str]:

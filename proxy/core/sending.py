@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
+from keys.core.credential import credential
 from keys.core.dialect import Dialect
 from proxy.core import headers
 from proxy.core.answer import Rename
@@ -63,7 +64,7 @@ def prepare(
     injected = usage_option and _must_ask(inbound)
     if injected:
         body = ask_for_usage(body)
-    own = headers.credential(upstream.dialect, upstream.auth, key.secret) | dict(upstream.headers)
+    own = credential(upstream.dialect, upstream.auth, key.secret) | dict(upstream.headers)
     return Prepared(
         url=_url(inbound, upstream, model),
         headers=headers.to_upstream(inbound.headers, own=own, openrouter="openrouter.ai" in upstream.base_url),
