@@ -42,8 +42,11 @@ def _look_up(host: str, found: dict[str, tuple[str, ...] | None]) -> None:
     found[host] = tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
 
-def judge_hosts(inspection: Inspection, resolve: Resolver) -> None:
-    """Refuse inner addresses unless POINTSMAN_ALLOW_PRIVATE_UPSTREAMS admits them. Call outside a transaction."""
+def judge_hosts(inspection: Inspection, resolve: Resolver, *, stored: bool = False) -> None:
+    """Refuse inner addresses unless POINTSMAN_ALLOW_PRIVATE_UPSTREAMS admits them. Call outside a transaction.
+
+    `stored`: rows that were saved under another setting only earn a warning; calls there are refused at connect.
+    """
     allowed = settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS
     answers = resolve([host for host in inspection.hosts if refusal(host, allowed) is None])
     for host, spots in inspection.hosts.items():
@@ -51,7 +54,9 @@ def judge_hosts(inspection: Inspection, resolve: Resolver) -> None:
         problems = [refusal(host, allowed, address) for address in found or ()] or [refusal(host, allowed)]
         problem = next((text for text in problems if text), None)
         for spot in spots:
-            if problem:
+            if problem and stored:
+                spot.warn(f"{problem}: calls are refused unless POINTSMAN_ALLOW_PRIVATE_UPSTREAMS allows it")
+            elif problem:
                 spot.error(f"{problem}; POINTSMAN_ALLOW_PRIVATE_UPSTREAMS can allow it")
             elif found is None:
                 spot.warn(f"{host} does not resolve at present")

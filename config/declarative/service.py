@@ -1,13 +1,13 @@
 """Apply, check and export: the whole way from a document to the database and back."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db import transaction
+from django.db import OperationalError, ProgrammingError, transaction
 
 from billing.models import RequestRecord
 from config.declarative.inspection import Inspection
@@ -66,6 +66,25 @@ def apply_document(
     return Applied(diff, () if dry_run else issued, tuple(dict.fromkeys(found.warnings)))
 
 
+def check_document(document: Any, *, inspection: Inspection, resolve: Resolver = system_lookup) -> None:
+    """Put everything that apply_document would refuse or warn of into the inspection. Changes nothing.
+
+    Without a usable database the document is judged by itself.
+    """
+    wanted = read_document(document, inspection)
+    judge_hosts(inspection, resolve)
+    try:
+        with transaction.atomic():
+            _planned(wanted, inspection, prune=False)
+            transaction.set_rollback(True)
+    except (OperationalError, ProgrammingError):
+        inspection.at().warn("the database cannot be read: the file is judged by itself")
+        _seal(wanted, lambda _name: secrets.token_bytes())
+        _localise(wanted, Tree())
+        plan = make_plan(wanted, Tree(), prune=False, inspection=inspection)
+        judge(plan.final, {row.name for row in wanted if row.kind is TENANT}, inspection)
+
+
 def _planned(wanted: list[Row], found: Inspection, *, prune: bool) -> tuple[Tree, Plan]:
     # Two applies at once would both plan against the same rows: the second waits here for the first.
     list(ConfigVersion.objects.select_for_update().filter(pk=1))
@@ -80,7 +99,7 @@ def _planned(wanted: list[Row], found: Inspection, *, prune: bool) -> tuple[Tree
     return stored, plan
 
 
-def _seal(wanted: Iterable[Row]) -> None:
+def _seal(wanted: Iterable[Row], hash_key: Callable[[str], bytes] = installation_secret) -> None:
     """Put hashes in the place of secrets."""
     hash_keys: dict[str, bytes] = {}
     for row in wanted:
@@ -88,7 +107,7 @@ def _seal(wanted: Iterable[Row]) -> None:
         if isinstance(value, str):
             name = UPSTREAM_HASH if row.kind is UPSTREAM_KEY else GATEWAY_HASH
             if name not in hash_keys:
-                hash_keys[name] = installation_secret(name)
+                hash_keys[name] = hash_key(name)
             row.fields["secret"] = sealed(value, hash_keys[name], row.kind.secret_tail)
 
 
@@ -124,7 +143,7 @@ def _judge_gateway_keys(plan: Plan, stored: Tree) -> None:
     """Refuse secrets that a key outside this document has, and changes that would bring a revoked key back."""
     changes = [c for c in plan.changes if c.row.kind is GATEWAY_KEY and c.action is not Action.REMOVE]
     secrets_ = {c.after["secret"].digest: c for c in changes if c.after.get("secret") is not None}
-    known = [row.pk for row in stored if row.kind is GATEWAY_KEY]
+    known = [row.pk for row in stored if row.kind is GATEWAY_KEY and row.pk is not None]
     others = GatewayKey.objects.filter(digest__in=list(secrets_)).exclude(pk__in=known).select_related("line__tenant")
     for other in others:
         spot = secrets_[other.digest].row.spot.key("secret")

@@ -16,6 +16,7 @@ from config.declarative.inspection import BAD, Inspection, Spot
 REDACTED_TAG = "!redacted"
 _MAX_NODES = 200_000  # aliases of aliases of aliases would otherwise fill the memory
 _MAX_DIGITS = 400
+_EMPTY_TAG = re.compile(rf"(?<=[:-] ){REDACTED_TAG} ''$", re.MULTILINE)  # how PyYAML writes a tag without a value
 _MAP, _SEQ, _STR = (f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str"))
 _NULL, _BOOL, _INT, _FLOAT, _MERGE = (f"tag:yaml.org,2002:{n}" for n in ("null", "bool", "int", "float", "merge"))
 
@@ -167,4 +168,4 @@ _Dumper.add_representer(Redacted, lambda dumper, _value: dumper.represent_scalar
 def dump(document: Any) -> str:
     """Write plain values, decimals and REDACTED as YAML that `load` reads back to the same."""
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-    return text
+    return _EMPTY_TAG.sub(REDACTED_TAG, text)
