@@ -47,24 +47,24 @@ class DatabasePersistence:
 class Request:
     """Something that another process asks of the store."""
 
-    id: int
     command: str
     payload: Mapping[str, Any]
 
 
-def waiting_requests(limit: int = 200) -> list[Request]:
-    """Return what other processes asked, oldest first. Raises PersistenceError."""
-    try:
-        rows = StateInbox.objects.order_by("pk").values_list("pk", "command", "payload")[:limit]
-        return [Request(pk, command, payload) for pk, command, payload in rows]
-    except (DatabaseError, InterfaceError) as problem:
-        raise _lost(problem) from problem
+def take_requests(limit: int = 200) -> list[Request]:
+    """Take what other processes asked, oldest first; each request goes to one taker. Raises PersistenceError.
 
-
-def forget_requests(ids: list[int]) -> None:
-    """Remove what has been done. Raises PersistenceError."""
+    Taken means removed: should the taker die within the moment before it obeys, a revived key is still new by its
+    epoch, and a probe comes again.
+    """
     try:
-        StateInbox.objects.filter(pk__in=ids).delete()
+        with transaction.atomic():
+            waiting = StateInbox.objects.order_by("pk")
+            if connection.features.has_select_for_update_skip_locked:
+                waiting = waiting.select_for_update(skip_locked=True)
+            rows = list(waiting[:limit])
+            StateInbox.objects.filter(pk__in=[row.pk for row in rows]).delete()
+        return [Request(row.command, row.payload) for row in rows]
     except (DatabaseError, InterfaceError) as problem:
         raise _lost(problem) from problem
 

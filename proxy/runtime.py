@@ -17,13 +17,13 @@ from billing.recorder import Recorder
 from keys import events
 from keys.core.addresses import refusal
 from keys.core.report import Change
-from keys.persistence import DatabasePersistence, Request, forget_requests, waiting_requests
+from keys.persistence import DatabasePersistence, Request, take_requests
 from keys.stores.embedded import EmbeddedStore
 from keys.stores.protocol import PersistenceError, StateStore
+from keys.stores.redis import RedisStore, client_of
 from proxy import background
 from proxy.core.call import Call
 from proxy.transport import Transport
-from routing.core.table import RoutingTable
 from routing.snapshot import Keeper
 
 logger = logging.getLogger("proxy.runtime")
@@ -69,7 +69,7 @@ async def open_runtime() -> Runtime:
     """Start everything; the database may be down, then requests are answered 503 until it is up."""
     background.bind(asyncio.get_running_loop())
     threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="gateway")
-    store = EmbeddedStore(DatabasePersistence(), clock=timezone.now)
+    store = _store()
     runtime = Runtime(
         keeper=Keeper(),
         store=store,
@@ -87,6 +87,12 @@ async def open_runtime() -> Runtime:
     return runtime
 
 
+def _store() -> StateStore:
+    if settings.REDIS_URL:
+        return RedisStore(client_of(settings.REDIS_URL), clock=timezone.now)
+    return EmbeddedStore(DatabasePersistence(), clock=timezone.now)
+
+
 async def close_runtime(runtime: Runtime) -> None:
     """Finish what is under way, write what is unsaved, stop the threads."""
     _Holder.current = None
@@ -100,16 +106,13 @@ async def close_runtime(runtime: Runtime) -> None:
 
 
 async def _serve_inbox(runtime: Runtime) -> None:
-    """Do what other processes ask of the embedded store, within a second."""
+    """Do what worker, beat and admin commands ask of the state store, within a second."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(INBOX_S)
         try:
-            asked = await loop.run_in_executor(runtime.threads, waiting_requests)
-            for request in asked:
+            for request in await loop.run_in_executor(runtime.threads, take_requests):
                 runtime.note(await _obey(runtime.store, request, runtime.now()))
-            if asked:
-                await loop.run_in_executor(runtime.threads, forget_requests, [request.id for request in asked])
         except PersistenceError:
             continue
 
@@ -131,8 +134,3 @@ async def _obey(store: StateStore, request: Request, now: datetime) -> tuple[Cha
         case unknown:
             logger.warning("the state inbox holds an unknown command %r; it is left out", unknown)
             return ()
-
-
-def table_of(runtime: Runtime) -> RoutingTable | None:
-    """Return the routing table in use."""
-    return runtime.keeper.table
