@@ -116,9 +116,9 @@ class Board:
 
     def lease_left_s(self, target: str, now: datetime) -> float:
         held = self.leases.get(target)
-        # More than a whole lease left means that the clock stepped back: nobody holds it that long.
+        # Clocks of several machines differ a little. Far more than a whole lease left means that one stepped back.
         left = (held[1] - now).total_seconds() if held else 0.0
-        return left if 0 < left <= PROBE_LEASE_S else 0.0
+        return left if 0 < left <= 2 * PROBE_LEASE_S else 0.0
 
     def pool(self, now: datetime) -> Pool:
         return Pool(dict(self.states), dict(self.counts), now)

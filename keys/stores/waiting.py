@@ -32,12 +32,12 @@ class WaitRoom:
     """The sleeping requests of this process."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[str, asyncio.Event]] = {}
+        self._waiting: dict[str, dict[str, tuple[float, asyncio.Event]]] = {}
 
-    def enter(self, ticket: str, scopes: Iterable[str]) -> asyncio.Event:
+    def enter(self, ticket: str, scopes: Iterable[str], arrived: float) -> asyncio.Event:
         event = asyncio.Event()
         for scope in scopes:
-            self._waiting.setdefault(scope, {})[ticket] = event
+            self._waiting.setdefault(scope, {})[ticket] = (arrived, event)
         return event
 
     def leave(self, ticket: str, scopes: Iterable[str]) -> None:
@@ -49,14 +49,16 @@ class WaitRoom:
                     del self._waiting[scope]
 
     def wake(self, scope: str) -> None:
-        for event in self._waiting.get(scope, {}).values():
-            if not event.is_set():
-                event.set()
-                return
+        """Wake the longest waiter of a scope, in the order that the store's queues have (ties by ticket)."""
+        waiting = self._waiting.get(scope, {})
+        asleep = ((arrived, ticket) for ticket, (arrived, event) in waiting.items() if not event.is_set())
+        first = min(asleep, default=None)
+        if first is not None:
+            waiting[first[1]][1].set()
 
     def wake_all(self) -> None:
         for waiting in self._waiting.values():
-            for event in waiting.values():
+            for _, event in waiting.values():
                 event.set()
 
 
@@ -82,28 +84,30 @@ class Admitting(ABC):
         """See StateStore."""
         loop = asyncio.get_running_loop()
         started, waiting = loop.time(), _Waiting(request)
-        patience = Patience(wait_s, now.timestamp())
+        patience, waited = Patience(wait_s, now.timestamp()), 0.0
         try:
             while True:
-                waited = loop.time() - started
                 patience = replace(patience, left_s=wait_s - waited, queued=waiting.scopes)
                 answer = await self._attempt(waiting.request, now + timedelta(seconds=waited), patience)
                 waiting.note(answer)
                 blocks = [block for block in _waitable(answer) if patience.allows(block)]
                 if answer.granted or not blocks:
                     return waiting.finish(answer, waited)
-                await self._sleep(waiting, blocks, patience.left_s)
+                await self._sleep(waiting, blocks, patience)
+                waited = loop.time() - started
         finally:
             self._quit(request.ticket, waiting.scopes)
             if not waiting.finished:
                 self.let_go(waiting.held)
 
-    async def _sleep(self, waiting: "_Waiting", blocks: Sequence[Block], left_s: float) -> None:
+    async def _sleep(self, waiting: "_Waiting", blocks: Sequence[Block], patience: Patience) -> None:
         ticket = waiting.request.ticket
         scopes = tuple(dict.fromkeys(block.scope for block in blocks))
         waiting.scopes = tuple(dict.fromkeys((*waiting.scopes, *scopes)))
-        event = self._room.enter(ticket, scopes)
-        pause = min([left_s, POLL_S, *(max(block.left_s, 0.001) for block in blocks if block.left_s is not None)])
+        event = self._room.enter(ticket, scopes, patience.arrived)
+        pause = min(
+            [patience.left_s, POLL_S, *(max(block.left_s, 0.001) for block in blocks if block.left_s is not None)]
+        )
         try:
             async with asyncio.timeout(pause):
                 await event.wait()

@@ -168,6 +168,11 @@ local function leave_queues()
   for _, scope in ipairs(A.queued) do redis.call('ZREM', P .. 'queue:' .. scope, A.ticket) end
 end
 
+-- The next in line may have looked while this one stood before it.
+local function wake_next()
+  for _, scope in ipairs(A.queued) do tell_waiters(scope) end
+end
+
 local function refuse(answer)
   leave_queues()
   for _, block in ipairs(answer.blocks) do
@@ -212,6 +217,7 @@ local scope = 'upstream:' .. num(member.id)
 local key_id = turn(scope, member.rotation, entrants_of(member.free, 'id', room_of), wanted and A.lead)
 local key = find(member.free, 'id', key_id)
 leave_queues()
+wake_next()
 take(key.scope, key.caps)
 for _, target in ipairs(key.probes) do lease_take(target, A.ticket) end
 return cjson.encode({passed = true, key = key.id, member = member.id, busy = busy})

@@ -51,17 +51,13 @@ for _, fix in ipairs(A.fixes) do
   window_correct(fix.scope, fix.window, fix.bucket, fix.delta)
 end
 
-local function tell_waiters(scope)
-  if redis.call('EXISTS', P .. 'queue:' .. scope) == 1 then
-    redis.call('PUBLISH', NEWS, cjson.encode({'free', scope}))
-  end
-end
-
 for _, slot in ipairs(A.releases) do
   if redis.call('ZREM', P .. 'slots:' .. slot[1], slot[2]) == 1 then tell_waiters(slot[1]) end
 end
 for _, slot in ipairs(A.renewals) do slot_hold(slot[1], slot[2]) end
-for _, place in ipairs(A.leaves) do redis.call('ZREM', P .. 'queue:' .. place[1], place[2]) end
+for _, place in ipairs(A.leaves) do
+  if redis.call('ZREM', P .. 'queue:' .. place[1], place[2]) == 1 then tell_waiters(place[1]) end
+end
 
 for _, lease in ipairs(A.ends) do
   local target, holder = lease[1], lease[2]

@@ -111,14 +111,20 @@ local function ahead_of(scope, ticket)
   return redis.call('ZRANK', key, ticket) or redis.call('ZCARD', key)
 end
 
+local function tell_waiters(scope)
+  if redis.call('EXISTS', P .. 'queue:' .. scope) == 1 then
+    redis.call('PUBLISH', NEWS, cjson.encode({'free', scope}))
+  end
+end
+
 -- Half-open leases: target -> holder|end.
 
 local function lease_left(target)
   local held = redis.call('HGET', P .. 'probes', target)
   if not held then return 0 end
   local left = tonumber(string.match(held, '|([%d%.]+)$')) - NOW
-  -- More than a whole lease left means that a clock stepped back.
-  if left > 0 and left <= PROBE_LEASE then return left end
+  -- Far more than a whole lease left means that a clock stepped back.
+  if left > 0 and left <= 2 * PROBE_LEASE then return left end
   return 0
 end
 
