@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from keys.stores.courier import Health
+from keys.stores.redis import RedisStore
 from proxy import runtime
 
 Send = Callable[[Any], Awaitable[None]]
@@ -26,6 +28,8 @@ async def ready(send: Send) -> None:
         await _text(send, 503, "starting")
         return
     down = [] if running.keeper.healthy and running.recorder.healthy else ["database"]
+    if isinstance(running.store, RedisStore) and running.store.health is not Health.UP:
+        down.append("redis" if running.store.health is Health.DOWN else "redis scripts")
     if running.keeper.table is None or not running.recorder.writable:
         await _text(send, 503, "not ready: " + ", ".join(down or ["records"]))
     elif down:
