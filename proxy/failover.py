@@ -224,7 +224,14 @@ class Failover:
         silence_s = upstream.timeouts.silence_s or policy.silence_s
         connect_s = upstream.timeouts.connect_s or policy.connect_s
         outgoing = Outgoing("POST", prepared.url, prepared.headers, prepared.body, connect_s)
-        asked = Asked(self.inbound.endpoint.name, upstream.dialect, self.inbound.stream, silence_s, policy.hold_bytes)
+        asked = Asked(
+            self.inbound.endpoint.name,
+            upstream.dialect,
+            self.inbound.stream,
+            silence_s,
+            policy.hold_bytes,
+            full=self.decision.stream_hold == "full",
+        )
         try:
             async with asyncio.timeout(silence_s):
                 exchange = await self.runtime.transport.send(outgoing)

@@ -18,6 +18,8 @@ from proxy.transport import BrokeError, Exchange
 
 ERROR_BODY_MAX: Final = 65536
 WHOLE_MAX: Final = 128 * 1024 * 1024
+FULL_BYTES: Final = 4 * 1024 * 1024
+FULL_S: Final = 120.0
 _STREAM_STARTS: Final = (b"data:", b"event:", b":", b"id:", b"retry:")
 _SPEAKING: Final = frozenset(
     {"chat/completions", "completions", "responses", "messages", "generateContent", "streamGenerateContent"}
@@ -26,13 +28,17 @@ _SPEAKING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the attempt asked for. `silence_s` bounds the wait for content; the opening is at most `hold_bytes`."""
+    """What the attempt asked for. `silence_s` bounds the wait for content; the opening is at most `hold_bytes`.
+
+    `full`: a stream is held back whole, within bounds.
+    """
 
     operation: str
     dialect: Dialect
     stream: bool
     silence_s: float
     hold_bytes: int
+    full: bool = False
 
 
 @dataclass(slots=True)
@@ -51,7 +57,7 @@ async def open_answer(exchange: Exchange, asked: Asked) -> Opened:
     if exchange.status is None:
         return Opened(failed=Reply(status=None, fault=exchange.fault, dialect=asked.dialect))
     try:
-        async with asyncio.timeout(asked.silence_s):
+        async with asyncio.timeout(asked.silence_s + (FULL_S if asked.full else 0)):
             return await _open(exchange, asked)
     except TimeoutError:
         return Opened(failed=_reply(exchange, asked, b"", fault="silence"))
@@ -84,17 +90,48 @@ async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
     size, data = 0, first
     while True:
         size += len(data)
-        for event in framer.feed(data) if data else framer.close():
-            held.append(event)
+        held.extend(framer.feed(data) if data else framer.close())
         verdict = _look(held, asked, exchange)
         if verdict is None and size > asked.hold_bytes:
             verdict = Opened()
         if verdict is not None:
             verdict.events, verdict.framer = held, framer
-            return verdict
+            return await _fill(exchange, asked, verdict, held) if asked.full and verdict.failed is None else verdict
         if not data:
             return Opened(failed=_reply(exchange, asked, b"", usable=False))
         data = await exchange.chunk()
+
+
+async def _fill(exchange: Exchange, asked: Asked, opened: Opened, held: list[Event]) -> Opened:
+    """Hold the whole answer back, so that even its death fails over; past 4 MiB or 120 s the opening is committed."""
+    size = sum(len(event.raw) for event in held)
+    events: Sequence[Event] = held
+    try:
+        async with asyncio.timeout(FULL_S):
+            while _end_of(events, asked) is None and size < FULL_BYTES:
+                data = await exchange.chunk()
+                events = opened.framer.feed(data) if data else opened.framer.close()
+                held.extend(events)
+                size += len(data)
+                if not data:
+                    break
+    except TimeoutError:
+        return opened
+    end = _end_of(held, asked)
+    if end is None and size < FULL_BYTES and all(kind(asked.dialect, event) is not Kind.FINISH for event in held):
+        return Opened(failed=_reply(exchange, asked, b"", fault="closed"))
+    if end is not None and kind(asked.dialect, end) is not Kind.END:
+        said = end.data or end.value(b"error") or b""
+        return Opened(failed=_reply(exchange, asked, said, phase=Phase.BEFORE_CONTENT))
+    return opened
+
+
+def _end_of(events: Sequence[Event], asked: Asked) -> Event | None:
+    """Return the event that ends a stream: the dialect's end, an error, or half an event."""
+    for event in events:
+        if kind(asked.dialect, event) in (Kind.END, Kind.ERROR) or not is_whole(event):
+            return event
+    return None
 
 
 def _look(held: Sequence[Event], asked: Asked, exchange: Exchange) -> Opened | None:
