@@ -17,8 +17,8 @@ from keys.core.outcome import Phase, Reply
 MAX_WORDING = 2000  # characters of wording that rules look at
 HEAD = 180  # where an upstream's own words stand when the rest may be an echo
 MAX_TOKEN = 120
-MAX_OBJECTS = 16
-MAX_DEPTH = 5
+MAX_OBJECTS = 24
+MAX_DEPTH = 8
 
 Json = Mapping[str, Any]
 
@@ -83,7 +83,8 @@ _NOT_WORD = re.compile(r"[^a-z0-9:]+")
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|“[^”]*”|「[^」]*」|『[^』]*』|(?<!\w)'[^'\n]*'(?!\w)")
 # Identifiers in the middle of prose are names of the client's making (models, parameters) as often as codes.
 _NAMES = re.compile(
-    r"(?<=\S )\S{0,80}\w_\w\S{0,80}|(?<=\S )[\w.:/]{1,80}-[\w.:/]{1,80}-[\w.:/-]{1,80}|(?<=\bmodel: )[^.,;，。；]{1,80}|(?<=\bmodel )\S{0,80}[\d/:]\S{0,80}"
+    r"(?<=\S )\S{0,80}\w_\w\S{0,80}|(?<=\S )[\w.:/]{1,80}-[\w.:/]{1,80}-[\w.:/-]{1,80}"
+    r"|(?<=\bmodel: )[^.,;，。；]{1,80}|(?<=\bmodel )\S{0,80}[\d/:]\S{0,80}"
 )
 _NOISE = re.compile(r"[\s_`*()|<>\[\]{}\"'–—-]+")
 # A complaint about the request: a path into it, or the openings that validators use.
@@ -96,7 +97,13 @@ _VALIDATION = re.compile(
     r"|\bfield required|\bvalidation error|\binput should be|\bjson (?:parse|decode)",
     re.IGNORECASE,
 )
-_ECHO_OPENING = re.compile(r"invalid|expected|input|value|field|parse|deseriali|content|prompt|messages", re.IGNORECASE)
+# What a relay writes before the JSON it got, and what a validator writes before the JSON it was given.
+_RELAYED = re.compile(
+    r"error|exception|status|upstream|provider|response|fail|http|\b[45]\d\d\b|错误|失败", re.IGNORECASE
+)
+_ECHOED = re.compile(
+    r"[\"'`]|invalid|expect|input|value|field|pars|seriali|content|prompt|messages|argument|unknown|model"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +242,18 @@ def _children(item: Json) -> Iterator[Any]:
         if isinstance(value, Mapping):
             yield value
         elif isinstance(value, list) and name != "message":
-            yield from (entry for entry in value[:8] if isinstance(entry, Mapping))
+            yield from (_entry(entry) for entry in value[:8] if isinstance(entry, Mapping))
     choice = _first(item.get("choices"))
     if isinstance(choice, Mapping) and isinstance(choice.get("error"), Mapping):
         yield choice["error"]
     for name in ("message", "raw", "error"):
         if isinstance(inner := _unwrapped(item.get(name)), (Mapping, list)):
             yield inner if isinstance(inner, Mapping) else _first(inner)
+
+
+def _entry(entry: Json) -> Json:
+    """Of a validator's entry keep the message alone: beside it stand the client's own fields."""
+    return {"msg": entry.get("msg")} if "loc" in entry else entry
 
 
 def _unwrapped(text: Any) -> Any:
@@ -255,7 +267,8 @@ def _unwrapped(text: Any) -> Any:
     if found:
         return value
     start = text.find("{")
-    if start > HEAD or _ECHO_OPENING.search(text[:start]):
+    opening = text[: min(start, HEAD + 1)].lower()
+    if start > HEAD or _ECHOED.search(opening) or not _RELAYED.search(opening):
         return None
     value = embedded(text, start)
     return value if says_failure(value) else None

@@ -84,7 +84,7 @@ _EN = re.compile(
 _EN_WORD = re.compile(
     r"\b(?:again|retry(?:ing)?|wait|resets?)\b[^\d\n]{0,20}? (?:an?|one) (second|minute|hour|day|week)\b"
 )
-_EN_BARE = re.compile(r"\bretry[ -]after:?\s?(\d{1,9}(?:\.\d{1,6})?)(?![\w.:/-])")
+_EN_BARE = re.compile(r"\bretry[ -]after:?\s?(\d{1,9}(?:\.\d{1,6})?)(?!\.?\w|[:/-])")
 _EN_ONE = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s?(milliseconds?|msecs?|ms|[smhdw])")
 _ZH_PART = r"\d{1,9}(?:\.\d{1,9})?\s?(?:毫秒|秒钟?|分钟?|个?小时|时|天|日)\s?"
 _ZH = re.compile(

@@ -71,7 +71,8 @@ REQUESTS = (
             "context (length|window|size|limit)*(exceed|exceeds|exceeded|overflow|too (small|long|large)|not enough)",
             "context the overflows",
             "context length of only",
-            "(prompt|input|conversation|messages|request|inputs) (text |length |)(is|are) too (long|large for*context)*",
+            "(prompt|input|conversation|messages|request|inputs) (text |length |)(is|are) too "
+            "(long|large for*context)*",
             "(longer|larger|more|greater) than the (maximum|max)*tokens",
             "prompt too long",
             "input too long*",
@@ -218,7 +219,7 @@ ACCESS = (
         Cause.MODEL_UNAVAILABLE,
         message=(
             "(model|models|models/*|deployment|engine)*(not found|does not exist|do not exist|not exist"
-            "|no longer supported|no longer available|decommissioned|is deprecated|has been (deprecated|retired|removed))",
+            "|no longer (supported|available)|decommissioned|is deprecated|has been (deprecated|retired|removed))",
             "(model|models) *(is|are|was) not "
             "(supported|enabled|activated|allowed|permitted|accessible|open|valid|recognized)",
             "(not found the|unknown|no such|invalid|unsupported|unrecognized) (model|deployment)*",
