@@ -194,6 +194,8 @@ class Courier:
             else:
                 logger.error("Redis is down (%s: %s): going on from memory", type(why).__name__, why)
         self.health = health
+        waiting, self._queue.jobs = self._queue.jobs, [job for job in self._queue.jobs if job.answer is None]
+        self._fail(waiting, health.value)
 
 
 def _with_text(job: _Job) -> tuple[Any, ...]:

@@ -27,6 +27,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.maint_notifications import MaintNotificationsConfig
 
 from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, SettleRequest
 from keys.core.pool import Pool
@@ -59,6 +60,7 @@ def client_of(url: str) -> Redis:
         socket_timeout=CALL_TIMEOUT_S,
         socket_connect_timeout=CALL_TIMEOUT_S,
         retry=Retry(NoBackoff(), 0),
+        maint_notifications_config=MaintNotificationsConfig(enabled=False),  # would stretch the timeouts
     )
 
 
