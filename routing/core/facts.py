@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_never
 
 from keys.core.dialect import Dialect
 from routing.core.identity import HardPin, Session, digest, hard_pins, session_of, signatures
 from routing.core.reading import (
     SYSTEM,
+    Block,
     Message,
     is_image,
     is_tool_result,
@@ -15,7 +16,7 @@ from routing.core.reading import (
     maps_in,
     media_size,
     messages_of,
-    walk,
+    telling_blocks,
 )
 
 BYTES_PER_TOKEN = 4
@@ -95,8 +96,9 @@ class Facts:
 def read_facts(caller: Caller, inbound: Inbound, body: Mapping[str, Any]) -> Facts:
     """Read a request whose history is already assembled. Never raises; what is unreadable counts as absent."""
     messages = messages_of(inbound.dialect, body)
-    image, media, images = _media(messages)
-    pins = hard_pins(body, messages)
+    blocks = telling_blocks(messages)
+    image, media, images = _media(blocks)
+    pins = hard_pins(body, blocks)
     if inbound.stored_id:
         pins = (HardPin("id", digest(inbound.stored_id)), *pins)
     text_bytes = max(inbound.body_bytes - media, 0)
@@ -120,7 +122,7 @@ def read_facts(caller: Caller, inbound: Inbound, body: Mapping[str, Any]) -> Fac
         body_bytes=inbound.body_bytes,
         session=session_of(inbound.headers, body, messages),
         pins=pins,
-        signatures=signatures(messages),
+        signatures=signatures(blocks),
         serves=inbound.serves,
     )
 
@@ -139,16 +141,15 @@ def _model(inbound: Inbound, body: Mapping[str, Any]) -> str:
     return model.removeprefix("models/") if inbound.dialect is Dialect.GEMINI else model
 
 
-def _media(messages: Sequence[Message]) -> tuple[bool, int, int]:
+def _media(blocks: Sequence[Block]) -> tuple[bool, int, int]:
     """Return whether there is an image, the length of all base64 data, and the number of blocks that hold some."""
     image, size, count = False, 0, 0
-    for message in messages:
-        for block in walk(message.blocks):
-            held = media_size(block)
-            pictured = is_image(block)
-            image = image or pictured
-            size += held
-            count += held > 0 or pictured
+    for block in blocks:
+        held = media_size(block)
+        pictured = is_image(block)
+        image = image or pictured
+        size += held
+        count += held > 0 or pictured
     return image, size, count
 
 
@@ -176,6 +177,8 @@ def _thinking(dialect: Dialect, body: Mapping[str, Any]) -> bool:
             return bool(reasoning) and reasoning.get("effort") not in _THINKING_OFF
         case Dialect.OPENAI:
             return _chat_thinking(body)
+        case _:
+            assert_never(dialect)
 
 
 def _chat_thinking(body: Mapping[str, Any]) -> bool:

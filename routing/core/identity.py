@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, assert_never
 
 from keys.core.dialect import Dialect
-from routing.core.reading import SYSTEM, USER, Block, Message, is_tool_result, map_at, maps_in, text_of, walk
+from routing.core.reading import SYSTEM, USER, Block, Message, is_tool_result, map_at, maps_in, text_of
 
 # In this order: the first that is there wins.
 SESSION_HEADERS = (
@@ -35,6 +35,8 @@ BOOKKEEPING = ("x-anthropic-billing-header:",)
 PLACEHOLDERS = frozenset({"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"})
 _SIGNATURE_FIELDS = ("signature", "encrypted_content", "thoughtSignature", "thought_signature")
 _SIGNED_DATA_TYPES = ("redacted_thinking", "reasoning.encrypted")  # tuples: see reading.py
+_MARK_FIELDS = frozenset({*_SIGNATURE_FIELDS, "extra_content", "data"})
+_PIN_FIELDS = frozenset({"file_id", "file", "source", "fileData", "file_data"})
 _STORED_OBJECTS = ("file", "vector_store", "conversation")
 _OPAQUE = frozenset({"input", "args", "arguments", "text", "partial_json"})  # the model's own words, never ours to read
 _USER_ID_MAX = 8192
@@ -113,15 +115,18 @@ def pin_key(tenant_id: int, line_id: int, value: str) -> str:
     return digest(str(tenant_id), str(line_id), value)
 
 
-def hard_pins(body: Mapping[str, Any], messages: Sequence[Message]) -> tuple[HardPin, ...]:
-    """Read the ids of a request that exist on one account only. At most 64, without repeats."""
-    named = ((field, value) for field, value in _pinned_ids(body, messages) if isinstance(value, str) and value)
+def hard_pins(body: Mapping[str, Any], blocks: Sequence[Block]) -> tuple[HardPin, ...]:
+    """Read the ids of a request that exist on one account only. At most 64, without repeats.
+
+    `blocks` are those of `reading.telling_blocks`.
+    """
+    named = ((field, value) for field, value in _pinned_ids(body, blocks) if isinstance(value, str) and value)
     return tuple(dict.fromkeys(HardPin(field, digest(value)) for field, value in named))[:_PINS_MAX]
 
 
-def signatures(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return the newest signed-thinking marks of a request, hashed, oldest first."""
-    marks = [mark for message in messages for block in walk(message.blocks) for mark in _marks(block)]
+def signatures(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Return the newest signed-thinking marks of a request, hashed, oldest first. `blocks` as above."""
+    marks = [mark for block in blocks for mark in _marks(block)]
     return tuple(digest(mark) for mark in marks[-_SIGNATURES_MAX:])
 
 
@@ -159,7 +164,7 @@ def _user_id(value: object) -> tuple[str, bool]:
             told = json.loads(value)
         except (ValueError, RecursionError):
             told = None
-        session = told.get("session_id") if isinstance(told, Mapping) else None
+        session = told.get("session_id") if isinstance(told, dict) else None
         if isinstance(session, str) and session:
             return session, True
     _, mark, session = value.rpartition(_OLD_SESSION_MARK)
@@ -172,22 +177,24 @@ def _essence(text: str) -> str:
     return "".join(text.split())
 
 
-def _pinned_ids(body: Mapping[str, Any], messages: Sequence[Message]) -> Iterator[tuple[str, object]]:
+def _pinned_ids(body: Mapping[str, Any], blocks: Sequence[Block]) -> Iterator[tuple[str, object]]:
     yield "previous_response_id", body.get("previous_response_id")
     for field in ("conversation", "container"):
         value = body.get(field)
-        yield field, value.get("id") if isinstance(value, Mapping) else value
+        yield field, value.get("id") if isinstance(value, dict) else value
     yield "cachedContent", body.get("cachedContent", body.get("cached_content"))
     for tool in maps_in(body.get("tools")):
         yield from _pinned_by_tool(tool)
-    for message in messages:
-        for block in walk(message.blocks):
+    for block in blocks:
+        if block.get("type") == "item_reference":
+            yield "item_reference", block.get("id")
+        elif not _PIN_FIELDS.isdisjoint(block):
             yield from _pinned_by_block(block)
 
 
 def _pinned_by_tool(tool: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     container = tool.get("container")
-    if isinstance(container, Mapping):
+    if isinstance(container, dict):
         yield from (("file_id", value) for value in _listed(container.get("file_ids")))
     else:
         yield "container", container
@@ -197,8 +204,6 @@ def _pinned_by_tool(tool: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 def _pinned_by_block(block: Block) -> Iterator[tuple[str, object]]:
     for holder in (block, map_at(block, "file"), map_at(block, "source")):
         yield "file_id", holder.get("file_id")
-    if block.get("type") == "item_reference":
-        yield "item_reference", block.get("id")
     data = map_at(block, "fileData", "file_data")
     uri = data.get("fileUri", data.get("file_uri"))
     if isinstance(uri, str) and (uri.startswith("files/") or "generativelanguage" in uri):
@@ -209,25 +214,27 @@ def _listed(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-def _marks(block: Block) -> Iterator[str]:
+def _marks(block: Block) -> Sequence[str]:
+    if _MARK_FIELDS.isdisjoint(block):
+        return ()
     google = map_at(map_at(block, "extra_content"), "google")
     values = [block.get(field) for field in _SIGNATURE_FIELDS] + [google.get("thought_signature")]
     if block.get("type") in _SIGNED_DATA_TYPES:
         values.append(block.get("data"))
-    yield from (value for value in values if isinstance(value, str) and value and value not in PLACEHOLDERS)
+    return [value for value in values if isinstance(value, str) and value and value not in PLACEHOLDERS]
 
 
 def _parts(value: object, depth: int = 0) -> Iterator[Mapping[str, Any]]:
     """Yield every object inside an answer, the model's own words aside."""
     if depth > _DEPTH_MAX:
         return
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         yield value
         inner: Iterable[object] = (item for name, item in value.items() if name not in _OPAQUE)
     else:
         inner = value if isinstance(value, list) else ()
     for item in inner:
-        if isinstance(item, Mapping | list):
+        if isinstance(item, dict | list):
             yield from _parts(item, depth + 1)
 
 
@@ -246,6 +253,8 @@ def _created(dialect: Dialect, payload: Mapping[str, Any]) -> Iterator[object]:
                 yield name
         case Dialect.OPENAI:
             pass
+        case _:
+            assert_never(dialect)
     if payload.get("object") in _STORED_OBJECTS:
         yield payload.get("id")
 

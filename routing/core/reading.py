@@ -1,11 +1,12 @@
 """One view of a request's conversation, whatever its dialect: who said what, in blocks.
 
-Bodies come from clients: nothing here trusts a type, nothing raises.
+Bodies come from clients: nothing here trusts a type, nothing raises. They are parsed JSON, so objects are dicts; asking
+for that is five times as fast as asking for a Mapping, and a long conversation asks thousands of times.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 from keys.core.dialect import Dialect
 
@@ -28,6 +29,10 @@ _ROLES = {
 # Tuples, not sets: a client may send a list where a name should stand, which a set cannot look up.
 _IMAGE_TYPES = ("image", "image_url", "input_image", "computer_screenshot")
 _NESTED = ("content", "output", "parts")  # where a tool's answer keeps its own blocks
+_PLAIN_TYPES = ("text", "input_text", "output_text")
+_MEDIA_FIELDS = frozenset(
+    {"source", "image_url", "inlineData", "inline_data", "input_audio", "file", "file_data", "fileData"}
+)
 _DEPTH_MAX = 4
 
 
@@ -50,6 +55,8 @@ def messages_of(dialect: Dialect, body: Mapping[str, Any]) -> tuple[Message, ...
             return tuple(_anthropic(body))
         case Dialect.GEMINI:
             return tuple(_gemini(body))
+        case _:
+            assert_never(dialect)
 
 
 def text_of(message: Message) -> str:
@@ -58,43 +65,40 @@ def text_of(message: Message) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def walk(blocks: Iterable[Block], depth: int = 0) -> Iterator[Block]:
-    """Yield the blocks and those nested in tool results."""
-    for block in blocks:
-        yield block
-        if depth < _DEPTH_MAX:
-            for name in _NESTED:
-                nested = block.get(name)
-                if isinstance(nested, list | Mapping):
-                    yield from walk(blocks_of(nested), depth + 1)
+def telling_blocks(messages: Iterable[Message]) -> list[Block]:
+    """Return the blocks, those nested in tool results included, that may hold more than plain text."""
+    found: list[Block] = []
+    for message in messages:
+        _gather(message.blocks, found, 0)
+    return found
 
 
 def blocks_of(content: object) -> tuple[Block, ...]:
     """Read a content field: a string, one block, or a list of either."""
     if isinstance(content, str):
         return ({"type": "text", "text": content},)
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         return (content,)
     if not isinstance(content, list):
         return ()
     return tuple(
-        {"type": "text", "text": item} if isinstance(item, str) else item
+        item if isinstance(item, dict) else {"type": "text", "text": item}
         for item in content
-        if isinstance(item, str | Mapping)
+        if isinstance(item, dict | str)
     )
 
 
 def maps_in(value: object) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a list; nothing for anything else."""
     if isinstance(value, list):
-        yield from (item for item in value if isinstance(item, Mapping))
+        yield from (item for item in value if isinstance(item, dict))
 
 
 def map_at(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """Return the first of the named fields that is an object, else an empty one."""
     for name in names:
         found = value.get(name)
-        if isinstance(found, Mapping):
+        if isinstance(found, dict):
             return found
     return {}
 
@@ -110,6 +114,8 @@ def is_tool_result(message: Message) -> bool:
 def is_image(block: Block) -> bool:
     if block.get("type") in _IMAGE_TYPES:
         return True
+    if _MEDIA_FIELDS.isdisjoint(block):
+        return False
     data = map_at(block, "inlineData", "inline_data", "fileData", "file_data")
     kind = data.get("mimeType", data.get("mime_type"))
     return isinstance(kind, str) and kind.startswith("image/")
@@ -117,6 +123,8 @@ def is_image(block: Block) -> bool:
 
 def media_size(block: Block) -> int:
     """Return the length of base64 data held by one block, in characters."""
+    if _MEDIA_FIELDS.isdisjoint(block):
+        return 0
     source = map_at(block, "source")  # Anthropic; its text documents are no media
     sources: tuple[object, ...] = (
         source.get("data") if source.get("type") == "base64" else None,
@@ -128,6 +136,19 @@ def media_size(block: Block) -> int:
         block.get("file_data"),
     )
     return sum(len(data) for data in sources if isinstance(data, str))
+
+
+def _gather(blocks: Iterable[Block], found: list[Block], depth: int) -> None:
+    for block in blocks:
+        if block.get("type") in _PLAIN_TYPES or (len(block) == 1 and "text" in block):
+            continue
+        found.append(block)
+        if depth == _DEPTH_MAX:
+            continue
+        for name in _NESTED:
+            nested = block.get(name)
+            if isinstance(nested, list | dict):
+                _gather(blocks_of(nested), found, depth + 1)
 
 
 def _chat(body: Mapping[str, Any]) -> Iterator[Message]:
@@ -166,15 +187,15 @@ def _gemini(body: Mapping[str, Any]) -> Iterator[Message]:
     system = body.get("systemInstruction", body.get("system_instruction"))
     if isinstance(system, str):
         yield Message(SYSTEM, blocks_of(system))
-    elif isinstance(system, Mapping):
+    elif isinstance(system, dict):
         yield Message(SYSTEM, blocks_of(system.get("parts")))
     contents = body.get("contents")
-    if isinstance(contents, str | Mapping):
+    if isinstance(contents, str | dict):
         contents = [contents]
     for item in contents if isinstance(contents, list) else ():
         if isinstance(item, str):
             yield Message(USER, blocks_of(item))
-        elif isinstance(item, Mapping):
+        elif isinstance(item, dict):
             yield _spoken(item, "parts")
 
 
@@ -182,5 +203,7 @@ def _spoken(item: Mapping[str, Any], content: str) -> Message:
     role = item.get("role")
     blocks = blocks_of(item.get(content))
     # Chat keeps calls and signed reasoning beside the content.
-    beside = tuple(maps_in(item.get("tool_calls"))) + tuple(maps_in(item.get("reasoning_details")))
-    return Message(_ROLES.get(role, USER) if isinstance(role, str) else USER, blocks + beside)
+    for name in ("tool_calls", "reasoning_details"):
+        if name in item:
+            blocks += tuple(maps_in(item[name]))
+    return Message(_ROLES.get(role, USER) if isinstance(role, str) else USER, blocks)
