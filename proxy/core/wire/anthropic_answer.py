@@ -3,7 +3,7 @@
 from billing.core.usage import read_usage
 from keys.core.dialect import Dialect
 from proxy.core.wire import checks, signatures, stops
-from proxy.core.wire.anthropic_read import citations
+from proxy.core.wire.anthropic_read import citations, redacted
 from proxy.core.wire.anthropic_write import arguments_of
 from proxy.core.wire.form import (
     Answer,
@@ -44,7 +44,7 @@ def _part(block: Body) -> Part | None:
             signature = signatures.read(block.get("signature"), Dialect.ANTHROPIC)
             return Thinking(str(block.get("thinking") or ""), signature)
         case "redacted_thinking":
-            return Thinking("", signatures.read(block.get("data"), Dialect.ANTHROPIC), redacted=True)
+            return redacted(block)
         case "tool_use":
             arguments = checks.json_text(block.get("input") or {})
             return ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments)

@@ -1,5 +1,6 @@
 """A Messages request as a form."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from keys.core.dialect import Dialect
@@ -205,11 +206,12 @@ class _Conversation:
         return found
 
     def _thought(self, block: Body) -> Thinking:
-        redacted = block["type"] == "redacted_thinking"
-        text, mark = ("", block.get("data")) if redacted else (str(block.get("thinking") or ""), block.get("signature"))
+        if block["type"] == "redacted_thinking":
+            return redacted(block)
+        mark = block.get("signature")
         if mark in signatures.PLACEHOLDERS:
             self._drops.add("messages.signature")
-        return Thinking(text, signatures.read(mark, Dialect.ANTHROPIC), redacted)
+        return Thinking(str(block.get("thinking") or ""), signatures.read(mark, Dialect.ANTHROPIC))
 
     def _call(self, block: Body, at: str, cache: CacheMark | None) -> ToolCall:
         call_id, signature = signatures.split_id(checks.text_at(block, "id", f"{at}.id"))
@@ -245,6 +247,12 @@ class _Conversation:
                 return self._content(source.get("content"), f"{at}.source.content")
             case _:
                 raise Untranslatable(f"{at}.source", "names a file that lives at another provider; send its data")
+
+
+def redacted(block: Body) -> Thinking:
+    """A redacted_thinking block."""
+    signature = signatures.read(block.get("data"), Dialect.ANTHROPIC)
+    return Thinking("", replace(signature, redacted=True) if signature is not None else None)
 
 
 def citations(block: Body) -> tuple[Citation, ...]:

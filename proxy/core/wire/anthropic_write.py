@@ -22,6 +22,7 @@ from proxy.core.wire.form import (
     field_name,
 )
 from proxy.core.wire.jsontext import loads
+from proxy.core.wire.schemas import closed
 from proxy.core.wire.traits import Traits
 
 _BUDGETS: Final = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24_576, "xhigh": 32_000, "max": 32_000}
@@ -43,7 +44,7 @@ def write(form: Request, model: str, traits: Traits, drops: Drops) -> Body:
     _write_thinking(body, form, traits, drops)
     _write_sampling(body, form, traits, drops)
     if form.format is not None and form.format.schema is not None:
-        body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": form.format.schema}
+        body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": closed(form.format.schema)}
     elif form.format is not None:
         drops.add(field_name(form.source, "format"))
     for concept in ("verbosity", "cache_key"):
@@ -200,7 +201,7 @@ class _Conversation:
         if part.signature is None or part.signature.origin is not Dialect.ANTHROPIC:
             self._drops.add(field_name(self._form.source, "thinking"))
             return None
-        if part.redacted:
+        if part.signature.redacted:
             return {"type": "redacted_thinking", "data": part.signature.value}
         return {"type": "thinking", "thinking": part.text, "signature": part.signature.value}
 

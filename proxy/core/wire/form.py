@@ -5,6 +5,7 @@ dialects know. What one side alone knows is listed as dropped when the call work
 change what is asked, reading or writing raises Untranslatable.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -29,14 +30,20 @@ class BrokenAnswer(ValueError):
     """An upstream's answer that is no answer in its own dialect, or says that generating failed."""
 
 
+_UNPRINTABLE = re.compile(r"[^!#-+\--~]")  # what a list in a header cannot hold: controls, blanks, commas, quotes
+_LONGEST_NAME = 80
+_MOST_NAMES = 40
+
+
 class Drops:
-    """Names of what is left out, in order, each once."""
+    """Names of what is left out, in order, each once. Clients make up names: what a header cannot hold becomes `_`."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
 
     def add(self, name: str) -> None:
-        self._names.setdefault(name)
+        if len(self._names) < _MOST_NAMES:
+            self._names.setdefault(_UNPRINTABLE.sub("_", name[:_LONGEST_NAME]))
 
     def extend(self, body: Mapping[str, Any], known: frozenset[str], prefix: str = "") -> None:
         """List the members that are not known and not empty: False, null and empties ask for nothing."""
@@ -50,10 +57,14 @@ class Drops:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A provider's proof over its own thinking; meaningless anywhere else."""
+    """A provider's proof over its own thinking; meaningless anywhere else.
+
+    `redacted`: the thought itself is in it, unreadable (Anthropic's redacted_thinking).
+    """
 
     origin: Dialect
     value: str
+    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +109,8 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """`redacted`: the text is unreadable and lies in the signature."""
-
     text: str
     signature: Signature | None = None
-    redacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def write(answer: Answer, _request: Request) -> Body:
     """Write an answer."""
     candidate: Body = {
         "content": {
-            "parts": [body for part in answer.parts if (body := write_part(part)) is not None],
+            "parts": [held for part in answer.parts if (held := write_part(part)) is not None],
             "role": "model",
         },
         "finishReason": stops.TO_GEMINI.get(answer.stop, "STOP"),

@@ -136,13 +136,13 @@ def _message(answer: Answer, custom_tools: frozenset[str]) -> Body:
     return message
 
 
-def detail(signature: Signature, text: str = "") -> Body:
+def detail(signature: Signature, text: str) -> Body:
     """A signed thought as OpenRouter's clients keep it and send it back."""
     shown = signatures.show(signature, Dialect.OPENAI)
     body: Body = {"format": _FORMATS.get(signature.origin, "unknown"), "index": 0}
-    if text:
-        return body | {"type": "reasoning.text", "text": text, "signature": shown}
-    return body | {"type": "reasoning.encrypted", "data": shown}
+    if signature.redacted or (not text and signature.origin is Dialect.RESPONSES):
+        return body | {"type": "reasoning.encrypted", "data": shown}
+    return body | {"type": "reasoning.text", "text": text, "signature": shown}
 
 
 def write_call(part: ToolCall, custom_tools: frozenset[str]) -> Body:

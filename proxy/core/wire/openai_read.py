@@ -178,7 +178,7 @@ def _thinking(message: Body) -> list[Thinking]:
 def _detail(entry: Body) -> Thinking | None:
     if entry.get("type") == "reasoning.encrypted":
         signature = signatures.read(entry.get("data"), Dialect.OPENAI)
-        return Thinking("", signature, redacted=True) if signature else None
+        return Thinking("", signature) if signature else None
     text = entry.get("text") or entry.get("summary") or ""
     signature = signatures.read(entry.get("signature"), Dialect.OPENAI)
     return Thinking(str(text), signature) if text or signature else None

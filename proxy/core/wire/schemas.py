@@ -42,3 +42,20 @@ def from_gemini(schema: Any) -> Any:
     if schema.get("nullable") is True and isinstance(found.get("type"), str):
         found["type"] = [found["type"], "null"]
     return found
+
+
+def closed(schema: Any) -> Any:
+    """A JSON Schema whose objects allow no further members: Anthropic refuses an output format without it."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        name: {key: closed(part) for key, part in value.items()}
+        if name in _MAPS and isinstance(value, dict)
+        else (closed(value) if name in _LISTS or name in _SINGLE else value)
+        for name, value in schema.items()
+    }
+    if schema.get("type") == "object":
+        found.setdefault("additionalProperties", False)
+    return found

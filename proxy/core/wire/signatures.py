@@ -31,7 +31,8 @@ def show(signature: Signature, client: Dialect) -> str:
     """The signature as the client's dialect carries it."""
     if signature.origin is client:
         return signature.value
-    text = f"{_ENVELOPE}{_LETTERS[signature.origin]}.{signature.value}"
+    letter = _LETTERS[signature.origin]
+    text = f"{_ENVELOPE}{letter.upper() if signature.redacted else letter}.{signature.value}"
     # Gemini's SDKs decode signatures as base64.
     return base64.b64encode(text.encode()).decode() if client is Dialect.GEMINI else text
 
@@ -41,8 +42,9 @@ def read(text: object, client: Dialect) -> Signature | None:
     if not isinstance(text, str) or not text or text in PLACEHOLDERS:
         return None
     opened = _opened(text) if client is Dialect.GEMINI else text
-    if opened.startswith(_ENVELOPE) and (origin := _ORIGINS.get(opened[len(_ENVELOPE)])) is not None:
-        return Signature(origin, opened[len(_ENVELOPE) + 2 :])
+    letter = opened[len(_ENVELOPE) : len(_ENVELOPE) + 1]
+    if opened.startswith(_ENVELOPE) and (origin := _ORIGINS.get(letter.lower())) is not None:
+        return Signature(origin, opened[len(_ENVELOPE) + 2 :], letter.isupper())
     return Signature(client, text)
 
 

@@ -10,13 +10,15 @@ def _sum(*counts: int | None) -> int:
 
 def openai_usage(usage: Usage) -> Body:
     """Chat completions: prompt tokens with all cached ones, completion tokens with reasoning."""
-    return {
+    body: Body = {
         "prompt_tokens": usage.input_tokens or 0,
         "completion_tokens": usage.output_tokens or 0,
         "total_tokens": _sum(usage.input_tokens, usage.output_tokens),
         "prompt_tokens_details": _input_details(usage),
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
     }
+    if usage.reasoning_tokens is not None:
+        body["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return body
 
 
 def responses_usage(usage: Usage) -> Body:
@@ -31,10 +33,8 @@ def responses_usage(usage: Usage) -> Body:
 
 
 def _input_details(usage: Usage) -> Body:
-    return {
-        "cached_tokens": usage.cached_read_tokens or 0,
-        "cache_write_tokens": usage.cache_write_tokens or 0,
-    }
+    written = {"cache_write_tokens": usage.cache_write_tokens} if usage.cache_write_tokens is not None else {}
+    return {"cached_tokens": usage.cached_read_tokens or 0, **written}
 
 
 def anthropic_usage(usage: Usage | None) -> Body:
