@@ -11,13 +11,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from billing.core.usage import UsageMeter, read_usage
-from keys.core.admission import Admission, AdmitRequest, Caller, Hold, KeyOption, MemberOption, SettleRequest
+from keys.core.admission import Admission, AdmitRequest, Caller, Hold, KeyOption, SettleRequest
 from keys.core.classify import classify
 from keys.core.outcome import Cause, Outcome, Phase, Reply, Scope, Verdict
 from keys.core.policy import Policy, overridden
 from keys.core.redact import redact
 from keys.core.report import Report
-from keys.core.rotation import Rotation
 from keys.core.windows import Caps
 from proxy.core import headers
 from proxy.core.answer import Answer, generated_bytes
@@ -128,11 +127,9 @@ class Failover:
         request = AdmitRequest(
             ticket=f"{call.received.request_id}:{self.attempts}",
             model="",
-            members=tuple(self._option(candidate, dares=dares) for candidate in rest),
-            strategy=Rotation.LISTED,
+            keys=tuple(self._option(candidate, dares=dares) for candidate in rest),
             callers=() if self._admitted_callers else _callers(call),
             tokens=call.facts.input_tokens if call.facts is not None else 0,
-            charge=False,
         )
         admission = await self.runtime.store.admit(request, self.runtime.now(), wait_s)
         self.wait_left_s = max(0.0, self.wait_left_s - admission.waited_s)
@@ -150,20 +147,14 @@ class Failover:
                 self._note_skip(int(number), "busy", block.limit, block.left_s)
         return admission
 
-    def _option(self, candidate: Candidate, *, dares: bool) -> MemberOption:
+    def _option(self, candidate: Candidate, *, dares: bool) -> KeyOption:
         key = self._key(candidate)
-        return MemberOption(
-            upstream_id=candidate.upstream_id,
-            keys=(
-                KeyOption(
-                    key_id=key.id,
-                    account_id=key.account_id,
-                    caps=caps_of(key.limits),
-                    epoch=candidate.epoch,
-                    dares=dares or len(self.decision.candidates) == 1,
-                ),
-            ),
-            rotation=Rotation.LISTED,
+        return KeyOption(
+            key_id=key.id,
+            account_id=key.account_id,
+            caps=caps_of(key.limits),
+            epoch=candidate.epoch,
+            dares=dares or len(self.decision.candidates) == 1,
         )
 
     async def _attempt(self, candidate: Candidate, admission: Admission) -> Answer | None:

@@ -5,7 +5,6 @@ from datetime import datetime
 
 from keys.core.policy import Policy
 from keys.core.report import Report, Standing
-from keys.core.rotation import Rotation
 from keys.core.windows import Caps
 
 UNCAPPED = Caps()
@@ -27,41 +26,25 @@ class KeyOption:
 
     key_id: int
     account_id: int | None = None
-    weight: int = 1
     caps: Caps = UNCAPPED
     epoch: int = 0
     dares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class MemberOption:
-    """One upstream with the keys that may serve, and how it rotates them. `weight` is the effective one."""
-
-    upstream_id: int
-    keys: tuple[KeyOption, ...]
-    weight: int = 1
-    rotation: Rotation = Rotation.ROUND_ROBIN
-
-
-@dataclass(frozen=True, slots=True)
 class AdmitRequest:
-    """One try to get under way.
+    """One try to get under way: the first of `keys`, as they are ordered, that has a slot.
 
-    `ticket` is unique per attempt (it names the slot, and the place in the queue). `callers` are charged once per
-    request: leave them out on later hops. `lead` is the key that a sticky conversation wants: it goes first when free,
-    and is charged to the rotation. `tokens` is the estimate that token windows are charged with until `settle`.
-    `charge` False: the rotations only look (later hops). `slots` False: no concurrency is taken (token counting).
+    `ticket` is unique per attempt (it names the slot, and the place in the queue). `model` is the name sent upstream,
+    empty = whatever. `callers` are charged once per request: leave them out on later hops. `tokens` is the estimate
+    that token windows are charged with until `settle`. `slots` False: no concurrency is taken (token counting).
     """
 
     ticket: str
     model: str
-    members: tuple[MemberOption, ...]
-    group: str = ""  # rotation's memory, "group:5"; empty = none
-    strategy: Rotation = Rotation.LISTED
+    keys: tuple[KeyOption, ...]
     callers: tuple[Caller, ...] = ()
-    lead: int | None = None
     tokens: int = 0
-    charge: bool = True
     slots: bool = True
 
 
@@ -111,14 +94,13 @@ class ProbeLease:
 class Admission:
     """The answer to an AdmitRequest.
 
-    Granted: `key_id` and `upstream_id` lead; settle `holds` when the attempt is over. Not granted: `blocks` say why.
-    `callers_passed` with no key: the callers' holds are in `holds` all the same, and stay yours to settle; ask again
-    without `callers`. `busy` lists full keys and why, also those passed over before the granted one. `degraded`: the
-    shared store did not answer, so windows were not looked at and slots are this process's own count.
+    Granted: `key_id` serves; settle `holds` when the attempt is over. Not granted: `blocks` say why. `callers_passed`
+    with no key: the callers' holds are in `holds` all the same, and stay yours to settle; ask again without `callers`.
+    `busy` lists full keys and why, also those passed over before the granted one. `degraded`: the shared store did not
+    answer, so windows were not looked at and slots are this process's own count.
     """
 
     key_id: int | None = None
-    upstream_id: int | None = None
     callers_passed: bool = False
     holds: tuple[Hold, ...] = ()
     probe: ProbeLease | None = None

@@ -59,20 +59,16 @@ class Board:
 
     def eligible(self, request: AdmitRequest, now: datetime) -> tuple[tuple[Eligible, ...], tuple[Passed, ...]]:
         """Sort a request's keys by their states: who may serve, with the leases needed, and who may not."""
-        members, passed = [], []
-        for member in request.members:
-            keys = []
-            for key in member.keys:
-                standing = self.standing(key.key_id, key.account_id, request.model, now, key.epoch)
-                if standing.skip in (None, Skip.BUSY):
-                    keys.append((key, self.half_open(key.key_id, key.account_id, now)))
-                elif key.dares and standing.by_strikes and standing.skip is Skip.COOLING:
-                    keys.append((key, ()))
-                else:
-                    passed.append(Passed(key.key_id, standing))
-            if keys:
-                members.append(Eligible(member, tuple(keys)))
-        return tuple(members), tuple(passed)
+        keys, passed = [], []
+        for key in request.keys:
+            standing = self.standing(key.key_id, key.account_id, request.model, now, key.epoch)
+            if standing.skip in (None, Skip.BUSY):
+                keys.append(Eligible(key, self.half_open(key.key_id, key.account_id, now)))
+            elif key.dares and standing.by_strikes and standing.skip is Skip.COOLING:
+                keys.append(Eligible(key))
+            else:
+                passed.append(Passed(key.key_id, standing))
+        return tuple(keys), tuple(passed)
 
     def leased(self, now: datetime) -> frozenset[str]:
         """Targets whose half-open lease is out."""

@@ -1,36 +1,23 @@
-"""Slots, windows and rotations in memory: the embedded store's truth, the Redis store's count of its own slots.
+"""Slots and windows in memory: the embedded store's truth, the Redis store's count of its own slots.
 
 Slots need no lease here: they die with the process that holds them.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
-from keys.core.admission import WAIT_MAX_S, Admission, AdmitRequest, Block, Hold, KeyOption, MemberOption
+from keys.core.admission import WAIT_MAX_S, Admission, AdmitRequest, Block, Hold, KeyOption
 from keys.core.report import key_target
-from keys.core.rotation import Entrant, Rotation, Wheel
 from keys.core.windows import Caps, Span, Window
 
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """A member with the keys whose state lets them serve; `probes` are the leases that each key needs."""
+    """A key whose state lets it serve; `probes` are the half-open leases that it needs."""
 
-    member: MemberOption
-    keys: tuple[tuple[KeyOption, tuple[str, ...]], ...]
-
-
-@dataclass(slots=True)
-class _Free:
-    member: MemberOption
-    keys: list[KeyOption] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    scope: str
-    kind: Rotation
+    key: KeyOption
+    probes: tuple[str, ...] = ()
 
 
 class Gate:
@@ -40,23 +27,19 @@ class Gate:
         self.slots: dict[str, set[str]] = {}
         self.queues: dict[str, dict[str, float]] = {}  # scope -> ticket -> arrival
         self.windows: dict[tuple[str, str], Window] = {}
-        self.wheels: dict[str, Wheel] = {}
 
-    def admit(
-        self, request: AdmitRequest, members: Sequence[Eligible], leased: Iterable[str], now: datetime
-    ) -> Admission:
+    def admit(self, request: AdmitRequest, keys: Sequence[Eligible], leased: Iterable[str], now: datetime) -> Admission:
         """One try, without waiting. `leased` names the targets whose half-open lease is out."""
         at = now.timestamp()
         refused = [self._blocked(caller.scope, caller.caps, request, at) for caller in request.callers]
         if any(refused):
             return Admission(blocks=tuple(block for block in refused if block))
         holds = [self._take(caller.scope, caller.caps, request, now) for caller in request.callers]
-        free, busy = self._sorted(request, members, frozenset(leased), at)
-        if not free:
+        key, busy = self._first_free(request, keys, frozenset(leased), at)
+        if key is None:
             return Admission(callers_passed=True, holds=tuple(holds), blocks=busy, busy=busy)
-        member, key = self._pick(request, free, at)
         holds.append(self._take(key_target(key.key_id), key.caps, request, now))
-        return Admission(key.key_id, member.upstream_id, callers_passed=True, holds=tuple(holds), busy=busy)
+        return Admission(key.key_id, callers_passed=True, holds=tuple(holds), busy=busy)
 
     def release(self, hold: Hold) -> bool:
         """Free the hold's slot; False when it was free already."""
@@ -94,25 +77,18 @@ class Gate:
 
     # Checks
 
-    def _sorted(
-        self, request: AdmitRequest, members: Sequence[Eligible], leased: frozenset[str], at: float
-    ) -> tuple[list[_Free], tuple[Block, ...]]:
-        free, busy = [], []
-        for eligible in members:
-            entry = _Free(eligible.member)
-            for key, probes in eligible.keys:
-                taken = next((probe for probe in probes if probe in leased), None)
-                block = Block(taken, "probe") if taken else self._key_blocked(key, request, at)
-                if block is None:
-                    entry.keys.append(key)
-                else:
-                    busy.append(block)
-            if entry.keys:
-                free.append(entry)
-        return free, tuple(busy)
-
-    def _key_blocked(self, key: KeyOption, request: AdmitRequest, at: float) -> Block | None:
-        return self._blocked(key_target(key.key_id), key.caps, request, at)
+    def _first_free(
+        self, request: AdmitRequest, keys: Sequence[Eligible], leased: frozenset[str], at: float
+    ) -> tuple[KeyOption | None, tuple[Block, ...]]:
+        busy: list[Block] = []
+        for one in keys:
+            taken = next((probe for probe in one.probes if probe in leased), None)
+            scope = key_target(one.key.key_id)
+            block = Block(taken, "probe") if taken else self._blocked(scope, one.key.caps, request, at)
+            if block is None:
+                return one.key, tuple(busy)
+            busy.append(block)
+        return None, tuple(busy)
 
     def _blocked(self, scope: str, caps: Caps, request: AdmitRequest, at: float) -> Block | None:
         """The longest-lasting reason, windows before slots."""
@@ -139,42 +115,6 @@ class Gate:
             return 0
         mine = (queue[ticket], ticket) if ticket in queue else (at + WAIT_MAX_S, "")
         return sum(1 for other, arrival in queue.items() if (arrival, other) < mine)
-
-    # Draws
-
-    def _pick(self, request: AdmitRequest, free: Sequence[_Free], at: float) -> tuple[MemberOption, KeyOption]:
-        """The sticky conversation's key when it is free, else by draw; the rotations remember who led."""
-        entries = {entry.member.upstream_id: entry for entry in free}
-        members = [Entrant(e.member.upstream_id, e.member.weight, self._room_of(e.keys, at)) for e in free]
-        wanted = next((e.member.upstream_id for e in free if any(k.key_id == request.lead for k in e.keys)), None)
-        entry = entries[self._turn(request, _Draw(request.group, request.strategy), members, wanted, at)]
-        keys = [Entrant(key.key_id, key.weight, self._room(key, at)) for key in entry.keys]
-        draw = _Draw(f"upstream:{entry.member.upstream_id}", entry.member.rotation)
-        chosen = self._turn(request, draw, keys, request.lead if wanted is not None else None, at)
-        return entry.member, next(key for key in entry.keys if key.key_id == chosen)
-
-    def _turn(
-        self, request: AdmitRequest, draw: _Draw, entrants: Sequence[Entrant], wanted: int | None, at: float
-    ) -> int:
-        wheel = self.wheels.setdefault(draw.scope, Wheel()) if draw.scope else Wheel()
-        lead = wheel.draw(draw.kind, entrants, at).id if wanted is None else wanted
-        if request.charge or draw.kind is Rotation.LEAST_USED:  # which counts calls, whoever led
-            wheel.charge(draw.kind, entrants, lead, at)
-        return lead
-
-    def _room_of(self, keys: Iterable[KeyOption], at: float) -> int | None:
-        rooms = [self._room(key, at) for key in keys]
-        return None if None in rooms else sum(room for room in rooms if room is not None)
-
-    def _room(self, key: KeyOption, at: float) -> int | None:
-        """Calls left under the key's caps; None = uncapped."""
-        scope = key_target(key.key_id)
-        rooms = [
-            limit - self._window(scope, span).sum_at(at) for span, limit in key.caps.windows() if not span.of_tokens
-        ]
-        if key.caps.concurrency is not None:
-            rooms.append(key.caps.concurrency - len(self.slots.get(scope, ())))
-        return min(rooms, default=None)
 
     def _take(self, scope: str, caps: Caps, request: AdmitRequest, now: datetime) -> Hold:
         at = now.timestamp()

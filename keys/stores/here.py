@@ -13,26 +13,23 @@ from keys.stores.waiting import Patience
 
 def admit_here(board: Board, gate: Gate, request: AdmitRequest, now: datetime, patience: Patience) -> Admission:
     """One try; queues the ticket when it may wait, takes the leases when it is granted."""
-    members, passed = board.eligible(request, now)
-    answer = replace(gate.admit(request, members, board.leased(now), now), passed=passed)
+    keys, passed = board.eligible(request, now)
+    answer = replace(gate.admit(request, keys, board.leased(now), now), passed=passed)
     gate.leave(request.ticket, patience.queued)
     if not answer.granted:
         scopes = [block.scope for block in answer.blocks if patience.allows(block)]
         gate.queue(request.ticket, scopes, patience.arrived)
         return answer
-    probes = next(p for member in members for key, p in member.keys if key.key_id == answer.key_id)
+    probes = next(one.probes for one in keys if one.key.key_id == answer.key_id)
     board.lease(probes, request.ticket, now)
     return replace(answer, probe=ProbeLease(request.ticket, probes))
 
 
 def without_rates(request: AdmitRequest) -> AdmitRequest:
     """The same request with no limit but concurrency: rates fail open (DESIGN 11)."""
-    members = tuple(
-        replace(member, keys=tuple(replace(key, caps=_slots_of(key.caps)) for key in member.keys))
-        for member in request.members
-    )
+    keys = tuple(replace(key, caps=_slots_of(key.caps)) for key in request.keys)
     callers = tuple(Caller(caller.scope, _slots_of(caller.caps)) for caller in request.callers)
-    return replace(request, members=members, callers=callers)
+    return replace(request, keys=keys, callers=callers)
 
 
 def freed(board: Board, gate: Gate, holds: Sequence[Hold], probe: ProbeLease | None) -> list[str]:

@@ -36,7 +36,7 @@ class StateStore(Protocol):
         """Apply several, in order; how a chain's late parts arrive."""
 
     async def admit(self, request: AdmitRequest, now: datetime, wait_s: float = 0.0) -> Admission:
-        """Pass the callers' limits, draw a member and a key, take their slots and the lease of a half-open key.
+        """Pass the callers' limits, take a slot of the first key that has one, and the lease if it is half open.
 
         Waits up to `wait_s` in first-come order when everything is full (the first free slot wins), or for a cooling
         that ends in time; `Admission.waited_s` is what it took. Not granted is an answer, not an exception.

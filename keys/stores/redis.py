@@ -97,15 +97,15 @@ class RedisStore(Verbs):
     # Admission
 
     async def _attempt(self, request: AdmitRequest, now: datetime, patience: Patience) -> Admission:
-        members, passed = self.board.eligible(request, now)
-        if not members and not request.callers:
+        keys, passed = self.board.eligible(request, now)
+        if not keys and not request.callers:
             return Admission(callers_passed=True, passed=passed)
         with suppress(StoreDown):
-            words = admit_words(request, members, now, patience)
+            words = admit_words(request, keys, now, patience)
             answer = await self.courier.script(
-                "admit", words, lambda reply: self._orphaned(admission_of(reply, request, members, now))
+                "admit", words, lambda reply: self._orphaned(admission_of(reply, request, keys, now))
             )
-            admission = admission_of(answer, request, members, now)
+            admission = admission_of(answer, request, keys, now)
             self._keep(admission.holds)
             if admission.probe is not None:
                 self.board.note_lease(admission.probe.targets, admission.probe.holder, now)

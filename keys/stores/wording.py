@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from keys.core.admission import Admission, AdmitRequest, Block, Hold, KeyOption, ProbeLease
+from keys.core.admission import Admission, AdmitRequest, Block, Hold, ProbeLease
 from keys.core.counts import BUCKETS, bucket_of, error_text
 from keys.core.outcome import Cause
 from keys.core.report import Part, Report, key_target
@@ -14,36 +14,30 @@ from keys.stores.gate import Eligible
 from keys.stores.waiting import Patience
 
 
-def admit_words(
-    request: AdmitRequest, members: Sequence[Eligible], now: datetime, patience: Patience
-) -> dict[str, Any]:
+def admit_words(request: AdmitRequest, keys: Sequence[Eligible], now: datetime, patience: Patience) -> dict[str, Any]:
     return {
         "now": now.timestamp(),
         "ticket": request.ticket,
         "tokens": request.tokens,
         "slots": request.slots,
-        "charge": request.charge,
-        "group": request.group,
-        "strategy": request.strategy.value,
-        **({"lead": request.lead} if request.lead is not None else {}),
         "left": patience.left_s,
         "arrived": patience.arrived,
         "queued": patience.queued,
         "callers": [{"scope": caller.scope, "caps": _caps(caller.caps)} for caller in request.callers],
-        "members": [
+        "keys": [
             {
-                "id": eligible.member.upstream_id,
-                "weight": eligible.member.weight,
-                "rotation": eligible.member.rotation.value,
-                "keys": [_key(key, probes) for key, probes in eligible.keys],
+                "id": one.key.key_id,
+                "scope": key_target(one.key.key_id),
+                "caps": _caps(one.key.caps),
+                "probes": one.probes,
             }
-            for eligible in members
+            for one in keys
         ],
     }
 
 
 def admission_of(
-    answer: Mapping[str, Any], request: AdmitRequest, members: Sequence[Eligible], now: datetime
+    answer: Mapping[str, Any], request: AdmitRequest, keys: Sequence[Eligible], now: datetime
 ) -> Admission:
     """Read the answer of `admit.lua`; `passed` and `waited_s` are the caller's to add."""
     if not answer["passed"]:
@@ -52,15 +46,13 @@ def admission_of(
     if "key" not in answer:
         blocks = _blocks(answer["blocks"])
         return Admission(callers_passed=True, holds=holds, blocks=blocks, busy=blocks)
-    key, probes = next(
-        (key, probes) for member in members for key, probes in member.keys if key.key_id == answer["key"]
-    )
+    chosen = next(one for one in keys if one.key.key_id == answer["key"])
+    key = chosen.key
     return Admission(
         key_id=key.key_id,
-        upstream_id=int(answer["member"]),
         callers_passed=True,
         holds=(*holds, _hold(key_target(key.key_id), key.caps, request, now)),
-        probe=ProbeLease(request.ticket, probes),
+        probe=ProbeLease(request.ticket, chosen.probes),
         busy=_blocks(answer["busy"]),
     )
 
@@ -104,16 +96,6 @@ def fix_words(holds: Iterable[Hold], tokens: int) -> list[dict[str, Any]]:
 
 def slot_words(holds: Iterable[Hold]) -> list[tuple[str, str]]:
     return [(hold.scope, hold.ticket) for hold in holds if hold.slot and hold.caps.concurrency is not None]
-
-
-def _key(key: KeyOption, probes: Sequence[str]) -> dict[str, Any]:
-    return {
-        "id": key.key_id,
-        "scope": key_target(key.key_id),
-        "weight": key.weight,
-        "caps": _caps(key.caps),
-        "probes": probes,
-    }
 
 
 def _caps(caps: Caps) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 -- Read in front of each script. KEYS[1] is the prefix of every key (one hash slot), ARGV[1] the request as JSON.
 -- Times are seconds since 1970 as the caller sees them; Redis's own clock is used for nothing but forgetting.
--- Windows and draws repeat keys/core/windows.py and keys/core/rotation.py; tests/keys/stores holds both to one suite.
+-- Windows repeat keys/core/windows.py; tests/keys/stores holds both to one suite.
 
 local P = KEYS[1]
 local A = cjson.decode(ARGV[1])

@@ -1,17 +1,13 @@
-"""Conformance, part two: limits, slots, rotations, waiting. Every test runs on both stores."""
+"""Conformance, part two: limits, slots, waiting. Every test runs on both stores."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 
 import pytest
 
-from keys.core.admission import Admission, AdmitRequest, Caller, KeyOption, MemberOption, SettleRequest
+from keys.core.admission import Admission, AdmitRequest, Caller, KeyOption, SettleRequest
 from keys.core.outcome import Cause
 from keys.core.report import Skip
-from keys.core.rotation import Rotation
 from keys.core.windows import Caps
 from tests.keys.stores.conftest import NOW, Store, eventually
 from tests.keys.stores.test_states import SECOND, tell, trip
@@ -24,116 +20,23 @@ def key(number: int, **caps: int) -> KeyOption:
 
 
 def ask(*keys: KeyOption, **fields: object) -> AdmitRequest:
-    """One upstream (1) with these keys unless `members` says otherwise."""
-    members = fields.pop("members", (MemberOption(1, keys, rotation=Rotation.LISTED),))
-    return AdmitRequest(f"t{next(_tickets)}", "gpt", members, **fields)  # type: ignore[arg-type]
-
-
-def group(strategy: Rotation, weights: Sequence[int], **fields: object) -> AdmitRequest:
-    """Upstreams 1, 2, 3 … with one key each (11, 12, 13 …)."""
-    members = tuple(MemberOption(n, (key(10 + n),), weight) for n, weight in enumerate(weights, start=1))
-    return ask(members=members, group="group:1", strategy=strategy, **fields)
-
-
-async def letters(store: Store, strategy: Rotation, weights: Sequence[int], draws: int) -> str:
-    drawn = [await store.admit(group(strategy, weights), NOW) for _ in range(draws)]
-    return "".join("ABC"[one.upstream_id - 1] for one in drawn if one.upstream_id)
+    return AdmitRequest(f"t{next(_tickets)}", "gpt", keys, **fields)  # type: ignore[arg-type]
 
 
 def blocks(admission: Admission) -> list[tuple[str, str]]:
     return [(block.scope, block.limit) for block in admission.blocks]
 
 
-# Rotations
+# Order
 
 
-@pytest.mark.parametrize(
-    ("weights", "expected"), [((7, 3), "ABAAABAABA"), ((5, 1, 1), "AABACAA"), ((3, 2, 1), "ABACBA")]
-)
-async def test_smooth_weights(store: Store, weights: tuple[int, ...], expected: str) -> None:
-    assert await letters(store, Rotation.WEIGHTED, weights, 2 * len(expected)) == expected * 2
-
-
-async def test_processes_share_one_rotation(store: Store, peer: Store) -> None:
-    drawn = [await (store, peer)[n % 2].admit(group(Rotation.WEIGHTED, (7, 3)), NOW) for n in range(10)]
-    assert [one.upstream_id for one in drawn] == [1, 2, 1, 1, 1, 2, 1, 1, 2, 1]
-
-
-async def test_round_robin_takes_turns(store: Store) -> None:
-    assert await letters(store, Rotation.ROUND_ROBIN, (1, 1, 1), 7) == "ABCABCA"
-
-
-async def test_a_member_that_comes_and_goes_starves_nobody(store: Store) -> None:
-    whole = group(Rotation.ROUND_ROBIN, (1, 1, 1))
-    without_b = replace(whole, members=(whole.members[0], whole.members[2]))
-    drawn = []
-    for turn in range(12):
-        request = whole if turn % 2 else without_b
-        drawn.append((await store.admit(request, NOW)).upstream_id)
-    assert drawn == [1, 2, 3, 1, 3, 2, 1, 3, 1, 2, 3, 1]
-
-
-async def test_weights_that_change_leave_no_debt(store: Store) -> None:
-    for _ in range(3):
-        await store.admit(group(Rotation.WEIGHTED, (1, 100000)), NOW)
-    assert "A" in await letters(store, Rotation.WEIGHTED, (1, 1), 3)
-
-
-async def test_least_used_counts_a_day_and_newcomers_start_at_the_minimum(store: Store) -> None:
-    assert await letters(store, Rotation.LEAST_USED, (1, 1), 6) == "ABABAB"
-    assert await letters(store, Rotation.LEAST_USED, (1, 1, 1), 6) == "ABCABC"
-    tomorrow = NOW + timedelta(hours=25)
-    drawn = [await store.admit(group(Rotation.LEAST_USED, (1, 1)), tomorrow) for _ in range(2)]
-    assert [one.upstream_id for one in drawn] == [1, 2]
-
-
-async def test_headroom_leads_with_most_calls_left_and_the_uncapped_last(store: Store) -> None:
-    members = (
-        MemberOption(1, (key(11),)),
-        MemberOption(2, (key(12, rpm=5),)),
-        MemberOption(3, (key(13, rpm=9, concurrency=4), key(14, per_day=2))),
-    )
-    drawn = []
-    for _ in range(6):
-        drawn.append((await store.admit(ask(members=members, strategy=Rotation.HEADROOM), NOW)).upstream_id)
-    assert drawn == [3, 2, 3, 2, 3, 2]
-
-
-async def test_the_one_that_really_leads_is_charged(store: Store) -> None:
-    for _ in range(3):
-        sticky = await store.admit(group(Rotation.ROUND_ROBIN, (1, 1, 1), lead=12), NOW)
-        assert (sticky.key_id, sticky.upstream_id) == (12, 2)
-    assert await letters(store, Rotation.ROUND_ROBIN, (1, 1, 1), 3) == "ACB"
-
-
-async def test_later_hops_look_without_charging(store: Store) -> None:
-    for _ in range(3):
-        assert (await store.admit(group(Rotation.ROUND_ROBIN, (1, 1), charge=False), NOW)).upstream_id == 1
-    assert await letters(store, Rotation.ROUND_ROBIN, (1, 1), 2) == "AB"
-
-
-async def test_an_upstream_rotates_its_keys(store: Store) -> None:
-    keys = (key(1), key(2), key(3))
-    drawn = []
-    for _ in range(4):
-        request = ask(members=(MemberOption(1, keys, rotation=Rotation.ROUND_ROBIN),))
-        drawn.append((await store.admit(request, NOW)).key_id)
-    assert drawn == [1, 2, 3, 1]
-
-
-async def test_full_and_paused_members_are_not_in_the_draw(store: Store) -> None:
+async def test_the_first_key_with_a_slot_serves_and_the_others_are_named(store: Store) -> None:
     await trip(store)
-    members = (
-        MemberOption(1, (key(1),)),
-        MemberOption(2, (key(2, concurrency=1),)),
-        MemberOption(3, (key(3),)),
-    )
-    drawn = []
-    for _ in range(3):
-        drawn.append(await store.admit(ask(members=members, group="g", strategy=Rotation.ROUND_ROBIN), NOW))
-    assert [one.upstream_id for one in drawn] == [2, 3, 3]
-    assert [(passed.key_id, passed.standing.skip) for passed in drawn[0].passed] == [(1, Skip.COOLING)]
-    assert [(block.scope, block.limit) for block in drawn[2].busy] == [("key:2", "concurrency")]
+    keys = (key(1), key(2, concurrency=1), key(3))
+    answers = [await store.admit(ask(*keys), NOW) for _ in range(2)]
+    assert [one.key_id for one in answers] == [2, 3]
+    assert [(passed.key_id, passed.standing.skip) for passed in answers[0].passed] == [(1, Skip.COOLING)]
+    assert [(block.scope, block.limit) for block in answers[1].busy] == [("key:2", "concurrency")]
 
 
 # Slots
