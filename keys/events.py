@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection, transaction
 from django.utils.dateparse import parse_datetime
+from django.utils.timezone import now
 
 from keys.core.outcome import Cause, Outcome, Scope, Verdict
 from keys.core.policy import Policy, overridden
@@ -26,6 +27,17 @@ def note_changes(changes: Sequence[Change], request_id: str = "") -> None:
                 _note(change, request_id)
     except (DatabaseError, InterfaceError) as problem:
         logger.error("a key event could not be written: %s", type(problem).__name__)
+        connection.close()
+    finally:
+        close_old_connections()
+
+
+def probe_soon(key_ids: Sequence[int]) -> None:
+    """Have the next sweep probe these keys. Runs in a thread; never raises."""
+    try:
+        UpstreamKey.objects.filter(pk__in=key_ids).update(probe_due=now())
+    except (DatabaseError, InterfaceError) as problem:
+        logger.error("keys could not be marked for a probe: %s", type(problem).__name__)
         connection.close()
     finally:
         close_old_connections()

@@ -11,28 +11,39 @@ from dataclasses import replace
 from datetime import datetime
 
 from billing.core.usage import UsageMeter, read_usage
-from keys.core.admission import Admission, AdmitRequest, Caller, Hold, KeyOption, SettleRequest
+from keys.core.admission import Admission, AdmitRequest, KeyOption, SettleRequest
 from keys.core.classify import classify
-from keys.core.outcome import Cause, Outcome, Phase, Reply, Scope, Verdict
+from keys.core.outcome import Cause, Outcome, Reply, Scope, Verdict
 from keys.core.policy import Policy, overridden
 from keys.core.redact import redact
-from keys.core.report import Report
-from keys.core.windows import Caps
+from keys.core.report import Part, Report
+from keys.core.state import kills, strikes_by
+from keys.events import probe_soon
+from proxy import background
 from proxy.core import headers
 from proxy.core.answer import Answer, generated_bytes
 from proxy.core.call import Call
-from proxy.core.chain import Target, Try, Verbatim, failure
-from proxy.core.errors import Code, Fault
+from proxy.core.chain import Target, Try, failure
+from proxy.core.errors import Fault
+from proxy.core.guard import POISON_S, SERVED_WITHIN_S, Late, judge
 from proxy.core.sending import Inbound, Prepared, prepare
+from proxy.core.tries import (
+    callers_of,
+    caps_of,
+    deadline_s,
+    is_key,
+    limit_fault,
+    target_of,
+    verbatim_of,
+)
 from proxy.opening import Asked, Opened, open_answer
-from proxy.runtime import Runtime
+from proxy.runtime import Runtime, poison_mark
 from proxy.transport import Exchange, Outgoing
 from routing.core.decision import Candidate, Decision
 from routing.core.fallback import reorder_after
-from routing.core.table import KeyInfo, Limits, UpstreamInfo
+from routing.core.table import KeyInfo, UpstreamInfo
 
 _JITTER_S = (0.2, 1.0)
-_CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
 
 
 class Failover:
@@ -45,8 +56,9 @@ class Failover:
         self.last_outcome: Outcome | None = None
         self.refused: Fault | None = None  # by a limit of the line or gateway key
         self.wait_left_s = self.policy.slot_wait_s
+        self.late: list[Late] = []
         self._admitted_callers = False
-        self._deadline = call.received.clock_s + _deadline_s(self.policy, inbound)
+        self._deadline = call.received.clock_s + deadline_s(self.policy, inbound)
 
     async def run(self) -> Answer | Fault:
         """Return the answer that began, or what the client gets instead."""
@@ -55,8 +67,11 @@ class Failover:
                 self._note_skip(skipped.key_id, skipped.bar.recorded.value, skipped.why, skipped.left_s)
         if self.decision.refusal is not None:
             raise RuntimeError("a refused decision has nothing to try")
-        answer = await self._through(self.decision.candidates, self.decision.member_attempts)
-        answer = answer or await self._fall_back()
+        try:
+            answer = await self._through(self.decision.candidates, self.decision.member_attempts)
+            answer = answer or await self._fall_back()
+        finally:
+            background.start(self._apply_late(served=self.call.chain.served is not None))
         if answer is not None:
             return answer
         if self.refused is not None:
@@ -128,16 +143,16 @@ class Failover:
             ticket=f"{call.received.request_id}:{self.attempts}",
             model="",
             keys=tuple(self._option(candidate, dares=dares) for candidate in rest),
-            callers=() if self._admitted_callers else _callers(call),
+            callers=() if self._admitted_callers else callers_of(call),
             tokens=call.facts.input_tokens if call.facts is not None else 0,
         )
         admission = await self.runtime.store.admit(request, self.runtime.now(), wait_s)
         self.wait_left_s = max(0.0, self.wait_left_s - admission.waited_s)
         if not self._admitted_callers:
             self._admitted_callers = admission.callers_passed or admission.granted
-            call.caller_holds += tuple(hold for hold in admission.holds if not _is_key(hold))
+            call.caller_holds += tuple(hold for hold in admission.holds if not is_key(hold))
             if not self._admitted_callers:
-                self.refused = _limit_fault(admission)
+                self.refused = limit_fault(admission)
         for passed in admission.passed:
             skip = passed.standing.skip
             self._note_skip(passed.key_id, skip.value if skip is not None else "busy", "", passed.standing.left_s)
@@ -163,11 +178,11 @@ class Failover:
         upstream, key = self._upstream(candidate), self._key(candidate)
         policy = overridden(self.policy, key.policy) if key.policy else self.policy
         began, started_ms = runtime.now(), call.elapsed_ms(runtime.clock())
-        holds = tuple(hold for hold in admission.holds if _is_key(hold))
+        holds = tuple(hold for hold in admission.holds if is_key(hold))
         call.key_holds, call.policy, call.probe, call.began = holds, policy, admission.probe, began
         call.unreported = True
         made = Try(
-            target=_target(candidate, key),
+            target=target_of(candidate, key),
             started_ms=started_ms,
             queued_ms=round(admission.waited_s * 1000),
         )
@@ -280,7 +295,7 @@ class Failover:
         self.last_outcome = outcome
         verbatim = None
         if outcome.verdict is Verdict.STOP or outcome.cause is Cause.CONTEXT_TOO_LONG:
-            verbatim = _verbatim(reply, self._secrets())
+            verbatim = verbatim_of(reply, self._secrets())
         call.chain = call.chain.with_try(replace(made, outcome=outcome, verbatim=verbatim))
         report = Report(
             key_id=candidate.key_id,
@@ -290,9 +305,26 @@ class Failover:
             began=began,
             epoch=candidate.epoch,
         )
+        if strikes_by(outcome, call.policy) or kills(outcome, call.policy):
+            self.late.append(Late(replace(report, part=Part.LATE), call.policy, candidate.balance))
+            report = replace(report, part=Part.PROMPT)
         request = SettleRequest(reports=((report, call.policy),), holds=call.key_holds, tokens=0, probe=call.probe)
         call.key_holds, call.probe, call.unreported = (), None, False
         runtime.note(await runtime.store.settle(request, now), call.received.request_id)
+
+    async def _apply_late(self, *, served: bool) -> None:
+        """Apply the chain's strikes and deaths, unless the request rather than the keys is at fault."""
+        if not self.late:
+            return
+        runtime = self.runtime
+        judgement = judge(self.late, served=served, served_lately=runtime.served_lately(SERVED_WITHIN_S))
+        if judgement.poisoned:
+            runtime.poison[poison_mark(self.call)] = runtime.clock() + POISON_S
+        if judgement.probe:
+            runtime.threads.submit(probe_soon, judgement.probe)
+        if judgement.apply:
+            reports = [(late.report, late.policy) for late in judgement.apply]
+            runtime.note(await runtime.store.report_chain(reports, runtime.now()), self.call.received.request_id)
 
     def _note_skip(self, key_id: int, skipped: str, why: str, left_s: float | None) -> None:
         for upstream in self.call.admitted.table.upstreams.values():
@@ -317,74 +349,3 @@ class Failover:
 
     def _secrets(self) -> tuple[str, ...]:
         return tuple(key.secret for up in self.call.admitted.table.upstreams.values() for key in up.keys)
-
-
-def _refuses_option(failed: Reply | None) -> bool:
-    return failed is not None and failed.status in (400, 422) and b"stream_options" in failed.body
-
-
-def caps_of(limits: Limits) -> Caps:
-    """Return the store's view of a routing table's limits."""
-    return Caps(
-        rpm=limits.rpm,
-        tpm=limits.tpm,
-        per_hour=limits.per_hour,
-        per_day=limits.per_day,
-        tokens_per_day=limits.tokens_per_day,
-        concurrency=limits.concurrency,
-    )
-
-
-def _callers(call: Call) -> tuple[Caller, ...]:
-    line, key = call.admitted.line, call.admitted.key
-    found = (Caller(f"line:{line.id}", caps_of(line.limits)), Caller(f"gateway:{key.id}", caps_of(key.limits)))
-    return tuple(caller for caller in found if caller.caps != Caps())
-
-
-def _is_key(hold: Hold) -> bool:
-    return hold.scope.startswith("key:")
-
-
-def _limit_fault(admission: Admission) -> Fault:
-    block = admission.blocks[0]
-    owner = "business line" if block.scope.startswith("line:") else "gateway key"
-    return Fault(
-        Code.LIMIT_REACHED,
-        f"The {owner}'s limit {block.limit} is reached.",
-        wait_s=block.left_s if block.left_s is not None else 5.0,
-        refusal_limit=f"{block.scope.partition(':')[0]}:{block.limit}",
-    )
-
-
-def _target(candidate: Candidate, key: KeyInfo) -> Target:
-    return Target(
-        upstream_id=candidate.upstream_id,
-        upstream=candidate.upstream,
-        key_id=key.id,
-        key=key.name,
-        tail=key.tail,
-        account_id=key.account_id,
-        model=candidate.model_sent,
-        dialect=candidate.dialect,
-    )
-
-
-def _verbatim(reply: Reply, secrets: Sequence[str]) -> Verbatim | None:
-    if reply.status is None or reply.phase is not Phase.NONE:
-        return None
-    text = redact(reply.body.decode("utf-8", "replace"), secrets)
-    return Verbatim(reply.status, reply.headers.get("content-type", "application/json"), text.encode())
-
-
-def _deadline_s(policy: Policy, inbound: Inbound) -> float:
-    """No attempt starts later: the policy's figure, or the wait that the client itself states."""
-    stated = {name.lower(): value for name, value in inbound.headers if name.lower() in _CLIENT_TIMEOUTS}
-    found = [policy.deadline_s(stream=inbound.stream)]
-    for value in stated.values():
-        try:
-            seconds = float(value)
-        except ValueError:
-            continue
-        if seconds > 0:
-            found.append(seconds)
-    return min(found)

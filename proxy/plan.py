@@ -35,7 +35,8 @@ def plan(call: Call, runtime: Runtime, draw: float) -> Decision:
         for key_id, model in target.pairs
     }
     rotation = {scope: runtime.rotation.get(scope, {}) for scope in target.scopes}
-    decision = decide(facts, table, Situation(now=now, draw=draw, keys=keys, rotation=rotation), target)
+    situation = Situation(now=now, draw=draw, keys=keys, rotation=rotation, one_attempt=runtime.is_poison(call))
+    decision = decide(facts, table, situation, target)
     for charge in decision.charges:
         runtime.rotation[charge.scope] = charged(runtime.rotation.get(charge.scope, {}), charge)
     call.rule, call.group = decision.rule_name, decision.group_name

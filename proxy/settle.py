@@ -41,6 +41,9 @@ async def give_back(call: Call, runtime: Runtime) -> None:
     """Release the call's slots and report what the serving attempt taught about its key."""
     reports = _reports(call)
     call.unreported = False
+    for report in reports:
+        if report.outcome.cause is Cause.SERVED:
+            runtime.served[report.key_id] = runtime.clock()
     holds = (*call.key_holds, *call.caller_holds)
     call.key_holds = call.caller_holds = ()
     if not reports and not holds:

@@ -1,0 +1,94 @@
+"""What the failover loop asks of core: limits as the store knows them, targets, verbatim answers, the deadline."""
+
+from collections.abc import Sequence
+
+from keys.core.admission import Admission, Caller, Hold
+from keys.core.outcome import Phase, Reply
+from keys.core.policy import Policy
+from keys.core.redact import redact
+from keys.core.windows import Caps
+from proxy.core.call import Call
+from proxy.core.chain import Target, Verbatim
+from proxy.core.errors import Code, Fault
+from proxy.core.sending import Inbound
+from routing.core.decision import Candidate
+from routing.core.table import KeyInfo, Limits
+
+_CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
+
+
+def refuses_option(failed: Reply | None) -> bool:
+    """Whether an upstream does not know `stream_options`."""
+    return failed is not None and failed.status in (400, 422) and b"stream_options" in failed.body
+
+
+def caps_of(limits: Limits) -> Caps:
+    """Return the store's view of a routing table's limits."""
+    return Caps(
+        rpm=limits.rpm,
+        tpm=limits.tpm,
+        per_hour=limits.per_hour,
+        per_day=limits.per_day,
+        tokens_per_day=limits.tokens_per_day,
+        concurrency=limits.concurrency,
+    )
+
+
+def callers_of(call: Call) -> tuple[Caller, ...]:
+    """Return the scopes that pay for a request, those without limits left out."""
+    line, key = call.admitted.line, call.admitted.key
+    found = (Caller(f"line:{line.id}", caps_of(line.limits)), Caller(f"gateway:{key.id}", caps_of(key.limits)))
+    return tuple(caller for caller in found if caller.caps != Caps())
+
+
+def is_key(hold: Hold) -> bool:
+    """Whether a hold is an upstream key's, not a caller's."""
+    return hold.scope.startswith("key:")
+
+
+def limit_fault(admission: Admission) -> Fault:
+    """Word the limit that refused a request."""
+    block = admission.blocks[0]
+    owner = "business line" if block.scope.startswith("line:") else "gateway key"
+    return Fault(
+        Code.LIMIT_REACHED,
+        f"The {owner}'s limit {block.limit} is reached.",
+        wait_s=block.left_s if block.left_s is not None else 5.0,
+        refusal_limit=f"{block.scope.partition(':')[0]}:{block.limit}",
+    )
+
+
+def target_of(candidate: Candidate, key: KeyInfo) -> Target:
+    """Return the names that a try keeps."""
+    return Target(
+        upstream_id=candidate.upstream_id,
+        upstream=candidate.upstream,
+        key_id=key.id,
+        key=key.name,
+        tail=key.tail,
+        account_id=key.account_id,
+        model=candidate.model_sent,
+        dialect=candidate.dialect,
+    )
+
+
+def verbatim_of(reply: Reply, secrets: Sequence[str]) -> Verbatim | None:
+    """Return an upstream's own error answer without secrets; None inside a stream."""
+    if reply.status is None or reply.phase is not Phase.NONE:
+        return None
+    text = redact(reply.body.decode("utf-8", "replace"), secrets)
+    return Verbatim(reply.status, reply.headers.get("content-type", "application/json"), text.encode())
+
+
+def deadline_s(policy: Policy, inbound: Inbound) -> float:
+    """No attempt starts later: the policy's figure, or the wait that the client itself states."""
+    stated = {name.lower(): value for name, value in inbound.headers if name.lower() in _CLIENT_TIMEOUTS}
+    found = [policy.deadline_s(stream=inbound.stream)]
+    for value in stated.values():
+        try:
+            seconds = float(value)
+        except ValueError:
+            continue
+        if seconds > 0:
+            found.append(seconds)
+    return min(found)
