@@ -98,7 +98,7 @@ INSTALLED_APPS = [
     "billing",
     "keys",
     "tenants",
-    "django.contrib.admin",
+    "config.admin_app.PointsmanAdmin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

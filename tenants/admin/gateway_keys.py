@@ -1,0 +1,177 @@
+"""Gateway keys: issued here, shown once, revoked for good."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.cache import never_cache
+
+from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
+from tenants.adminchips import ago, chip, tail
+from tenants.adminforms import ScopedForm
+from tenants.models import GatewayKey
+from tenants.scoping import OPERATIONS
+from tenants.services import issue_gateway_key, revoke_gateway_key
+from tenants.snippets import snippets
+
+RECENT_CALLS = 1000
+
+
+class GatewayKeyForm(ScopedForm):
+    class Meta:
+        model = GatewayKey
+        fields = ("line", "name", "expires", "enabled", "rpm", "tpm", "per_day", "tokens_per_day", "concurrency")
+
+    def clean_expires(self) -> Any:
+        """A new key must be usable at all."""
+        expires = self.cleaned_data["expires"]
+        if expires is not None and self.instance.pk is None and expires <= timezone.now():
+            raise forms.ValidationError(_("This moment has passed."))
+        return expires
+
+
+@admin.register(GatewayKey)
+class GatewayKeyAdmin(TenantScopedAdmin):
+    form = GatewayKeyForm
+    readers = OPERATIONS
+    list_display = ("name", "shown_tail", "line", "state", "expiry", "made")
+    list_filter = (("line__tenant", ScopedRelatedFilter), "enabled")
+    list_select_related = ("line__tenant",)
+    extra_lookups = frozenset({"line__id__exact"})
+    search_fields = ("name", "line__slug", "line__name")
+    autocomplete_fields = ("line",)
+    actions = ("revoke_selected",)
+    change_form_template = "admin/tenants/gatewaykey/change_form.html"
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        head: tuple[str, ...] = ("line", "name", "expires")
+        if obj is not None:
+            head = ("line", "name", "shown_tail", "state", "expires", "enabled", "created")
+        limits = {
+            "fields": (("rpm", "tpm"), ("per_day", "tokens_per_day"), "concurrency"),
+            "description": _("Empty = no limit beside those of the line."),
+            "classes": ("collapse",),
+        }
+        return ((None, {"fields": head}), (_("Limits"), limits))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return (*super().get_readonly_fields(request, obj), "shown_tail", "state", "created")
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).select_related("line__tenant")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """What was revoked stays so."""
+        return (obj is None or obj.revoked is None) and super().has_change_permission(request, obj)
+
+    @admin.display(description=gettext_lazy("key"))
+    def shown_tail(self, row: GatewayKey) -> SafeString:
+        return tail(row.last4)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, row: GatewayKey) -> SafeString:
+        if row.revoked is not None:
+            return chip("bad", _("revoked"), title=f"{row.revoked:%Y-%m-%d %H:%M} UTC")
+        if not row.enabled:
+            return chip("off", _("off"))
+        if row.expires is not None and row.expires <= timezone.now():
+            return chip("bad", _("expired"))
+        return chip("good", _("in use"))
+
+    @admin.display(description=gettext_lazy("expires"), ordering="expires")
+    def expiry(self, row: GatewayKey) -> Any:
+        return ago(row.expires) if row.expires is not None else _("never")
+
+    @admin.display(description=gettext_lazy("created"), ordering="created")
+    def made(self, row: GatewayKey) -> SafeString:
+        return ago(row.created)
+
+    # --- issuing ---
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Issue a new key through the service; its secret lives in this request alone."""
+        if not change:
+            issued = issue_gateway_key(line=obj.line, name=obj.name, expires=obj.expires)
+            obj.pk, obj.digest, obj.last4 = issued.row.pk, issued.row.digest, issued.row.last4
+            obj.created = issued.row.created
+            obj._state.adding = False
+            request.issued_secret = issued.secret  # type: ignore[attr-defined]  # read by response_add
+        super().save_model(request, obj, form, change)
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
+        """Show the secret in the answer itself: a redirect would have to keep it somewhere."""
+        secret: str = request.issued_secret  # type: ignore[attr-defined]  # set by save_model
+        base = request.build_absolute_uri("/").rstrip("/")
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Gateway key for %(line)s") % {"line": obj.line.name},
+            "opts": self.opts,
+            "key": obj,
+            "secret": secret,
+            "base_url": base,
+            "snippets": snippets(base, secret, obj.line),
+        }
+        response = TemplateResponse(request, "admin/tenants/gatewaykey/issued.html", context)
+        response["Cache-Control"] = "no-store"
+        response["Referrer-Policy"] = "no-referrer"
+        return response
+
+    # --- revoking ---
+
+    def get_urls(self) -> list[Any]:
+        revoke = never_cache(self.admin_site.admin_view(self.revoke_view))
+        return [path("revoke/", revoke, name="tenants_gatewaykey_revoke"), *super().get_urls()]
+
+    @admin.action(description=gettext_lazy("Revoke the selected gateway keys …"), permissions=["change"])
+    def revoke_selected(self, request: HttpRequest, rows: Any) -> HttpResponse | None:
+        """Lead to the page that names the consequences."""
+        ids = [str(pk) for pk in self.writable(request, rows).filter(revoked=None).values_list("pk", flat=True)]
+        if not ids:
+            self.message_user(request, _("None of these keys can be revoked."), messages.WARNING)
+            return None
+        return HttpResponseRedirect(f"{reverse('admin:tenants_gatewaykey_revoke')}?ids={','.join(ids)}")
+
+    def revoke_view(self, request: HttpRequest) -> HttpResponse:
+        """Name what stops working, then do it on POST."""
+        ids = [int(part) for part in request.GET.get("ids", "").split(",") if part.isascii() and part.isdigit()]
+        rows = list(self.writable(request, self.get_queryset(request)).filter(pk__in=ids, revoked=None))
+        if not rows:
+            get_object_or_404(GatewayKey.objects.none())
+        if request.method == "POST":
+            done = self._revoke(request, rows)
+            text = ngettext("%(n)s gateway key was revoked.", "%(n)s gateway keys were revoked.", done)
+            self.message_user(request, text % {"n": done}, messages.SUCCESS)
+            return HttpResponseRedirect(reverse("admin:tenants_gatewaykey_changelist"))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": ngettext("Revoke a gateway key?", "Revoke gateway keys?", len(rows)),
+            "opts": self.opts,
+            "keys": [{"row": row, **recent_use(row)} for row in rows],
+            "count": len(rows),
+        }
+        return TemplateResponse(request, "admin/tenants/gatewaykey/revoke.html", context)
+
+    @transaction.atomic
+    def _revoke(self, request: HttpRequest, rows: list[GatewayKey]) -> int:
+        moment = timezone.now()
+        done = [row for row in rows if revoke_gateway_key(key=row, now=moment)]
+        for row in done:
+            self.note(request, "revoked", row, {})
+            self.log_change(request, row, [{"changed": {"fields": ["revoked"]}}])
+        return len(done)
+
+
+def recent_use(key: GatewayKey) -> dict[str, Any]:
+    """Return how many of the line's latest RECENT_CALLS calls used this key, and the last one. Bounded by the index."""
+    latest = key.line.records.order_by("-pk").values_list("gateway_key_id", "created")[:RECENT_CALLS]
+    used = [created for key_id, created in latest if key_id == key.pk]
+    return {"calls": len(used), "of": RECENT_CALLS, "last": used[0] if used else None}
