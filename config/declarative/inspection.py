@@ -78,7 +78,7 @@ class Spot:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return what follows "unknown ...": the closest known name, else the list of them."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]}?"
     return f"; known: {', '.join(names)}" if names else "; none is known"

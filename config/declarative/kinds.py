@@ -18,7 +18,9 @@ from tenants.models import BusinessLine, GatewayKey, LineClass, OnUnpriced, Tena
 NOT_ENFORCED: frozenset[str] = frozenset()
 
 _count = readers.whole()
-_big_count = readers.whole(most=readers.BIGINT_MAX)
+_tokens = readers.whole(most=readers.BIGINT_MAX)
+_ceiling = readers.whole(limit=True)
+_token_ceiling = readers.whole(most=readers.BIGINT_MAX, limit=True)
 _multiplier = readers.decimal(6, 9, digits=15)
 
 
@@ -32,7 +34,7 @@ def _enabled() -> Field:
 
 
 def _limits(*big: str, prefix: str = "", names: tuple[str, ...]) -> tuple[Field, ...]:
-    return tuple(Field(prefix + name, _big_count if name in big else _count, column=name) for name in names)
+    return tuple(Field(prefix + name, _token_ceiling if name in big else _ceiling, column=name) for name in names)
 
 
 def _line_limits() -> tuple[Field, ...]:
@@ -155,7 +157,7 @@ UPSTREAM = Kind(
         Field("models", readers.models, column="model_list"),
         Field("extra_models", readers.names_of, default=[]),
         Field("aliases", readers.mapping(readers.text(200), readers.text(200)), default={}),
-        Field("max_context_tokens", _big_count),
+        Field("max_context_tokens", _tokens),
         Field("cost_multiplier", _multiplier, default=readers.ONE),
         Field("rotation", readers.choice(Rotation.values), default="round_robin"),
         Field("auth", readers.choice(AuthStyle.values), default=""),

@@ -91,8 +91,8 @@ def switch(value: Any, spot: Spot) -> Any:
     return spot.error(f"must be true or false, not {quoted(value)}")
 
 
-def whole(least: int = 1, most: int = INT_MAX) -> Reader:
-    """Make a reader of a whole number within both bounds."""
+def whole(least: int = 1, most: int = INT_MAX, *, limit: bool = False) -> Reader:
+    """Make a reader of a whole number within both bounds. `limit`: a ceiling, of which 0 would stop everything."""
 
     def read(value: Any, spot: Spot) -> Any:
         if value is BAD:
@@ -100,7 +100,7 @@ def whole(least: int = 1, most: int = INT_MAX) -> Reader:
         if isinstance(value, bool) or not isinstance(value, int):
             return spot.error(f"must be a whole number, not {quoted(value)}")
         if value < least:
-            hint = "; leave it out or write null for no limit" if value == 0 else ""
+            hint = "; leave it out or write null for no limit" if value == 0 and limit else ""
             return spot.error(f"must be at least {least}{hint}")
         return value if value <= most else spot.error(f"must be at most {most}")
 

@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
         case bool():
             text = str(value).lower()
         case Decimal():
-            text = format(value, "f")
+            text = format(value.normalize(), "f")
         case datetime() | date():
             text = value.isoformat()
         case list() | tuple():
