@@ -160,7 +160,7 @@ class OpenAIWriter:
         self._free: set[Key] = set()  # free-text calls
         self._silent: set[Key] = set()  # calls without arguments so far
         self._length = 0  # of the text so far, for citations
-        self._thoughts: dict[Key, str] = {}  # a signature is worth nothing without its whole text
+        self._thoughts: dict[Key, list[str]] = {}  # a signature is worth nothing without its whole text
 
     def begin(self, delta: Begin) -> list[bytes]:
         self._head = {
@@ -187,7 +187,7 @@ class OpenAIWriter:
                 found = [self._chunk(self._add(delta))]
             case Sign():
                 found = [
-                    self._chunk({"reasoning_details": [detail(delta.signature, self._thoughts.pop(delta.key, ""))]})
+                    self._chunk({"reasoning_details": [detail(delta.signature, "".join(self._thoughts.pop(delta.key, [])))]})
                 ]
             case Cite():
                 found = [self._chunk({"annotations": [annotation(delta.citation, 0, self._length)]})]
@@ -201,7 +201,7 @@ class OpenAIWriter:
         text = delta.text
         match delta.key[0]:
             case "thinking":
-                self._thoughts[delta.key] = self._thoughts.get(delta.key, "") + text
+                self._thoughts.setdefault(delta.key, []).append(text)
                 return {"reasoning_content": text}
             case "refusal":
                 return {"refusal": text}

@@ -173,8 +173,11 @@ class _Items:
         self._say(texts)
 
     def _say(self, content: list[Body]) -> None:
-        if content:
-            self._found.append({"type": "message", "role": "assistant", "content": content})
+        if not content:
+            return
+        plain = len(content) == 1 and "text" in content[0]
+        said: Any = content[0]["text"] if plain else content
+        self._found.append({"type": "message", "role": "assistant", "content": said})
 
     def _step(self, part: Part) -> None:
         match part:
