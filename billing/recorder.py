@@ -19,9 +19,10 @@ from django.db import DatabaseError, IntegrityError, connections, transaction
 
 from billing import rows
 from billing.core.record import Bundle
+from billing.logline import log_requests
 from billing.spool import Spool
 
-logger = logging.getLogger("pointsman.recorder")
+logger = logging.getLogger(__name__)
 
 PATIENCE_S = 2.0
 _GROUP = 500
@@ -137,6 +138,7 @@ class Recorder:
         else:
             self.healthy = True
             _answer(group, taken=True)
+            log_requests([waiting.bundle for waiting in group])
 
     def _commit_one(self, waiting: _Waiting) -> None:
         try:
@@ -149,6 +151,7 @@ class Recorder:
             _answer([waiting], taken=False)
         else:
             _answer([waiting], taken=True)
+            log_requests([waiting.bundle])
 
     def _insert(self, bundles: Sequence[Bundle]) -> None:
         connection = connections[self._alias]

@@ -34,7 +34,7 @@ from routing.models import GroupMember, LineRoute, Route, RoutingRule, StrategyG
 from tenants.models import BusinessLine, ConfigVersion, GatewayKey, Tenant
 from tenants.services import GATEWAY_HASH, installation_secret
 
-logger = logging.getLogger("pointsman.snapshot")
+logger = logging.getLogger(__name__)
 
 POLL_S = 0.5
 
