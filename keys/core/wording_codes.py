@@ -114,7 +114,8 @@ NUMBERS = (
     Row("zhipu-model", Cause.MODEL_UNAVAILABLE, codes=("1211", "1221", "1222", "1311"), provider="zhipu"),
     Row("zhipu-permission", Cause.PERMISSION_DENIED, codes=("1220", "1120"), provider="zhipu"),
     Row("zhipu-context", Cause.CONTEXT_TOO_LONG, codes=("1261",), provider="zhipu"),
-    Row("zhipu-content", Cause.CONTENT_FILTERED, codes=("1300", "1301"), provider="zhipu"),
+    # Mistral's 1300 is a 429.
+    Row("zhipu-content", Cause.CONTENT_FILTERED, codes=("1300", "1301"), statuses=(400, 403, 5, 0), provider="zhipu"),
     Row("zhipu-server", Cause.SERVER_ERROR, codes=("1200", "123(0|1|4)"), provider="zhipu"),
     Row("zhipu-request", Cause.BAD_REQUEST, codes=("121(0|2|3|4|5)",), provider="zhipu"),
     Row("minimax-balance", Cause.INSUFFICIENT_BALANCE, codes=("base_resp:1008",), provider="minimax"),

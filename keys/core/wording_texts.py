@@ -225,6 +225,7 @@ ACCESS = (
             "(not found the|unknown|no such|invalid|unsupported|unrecognized) (model|deployment)*",
             "(model|models) not (supported|available|enabled|allowed|found|activated|permitted|open)*",
             "not a valid model*",
+            "model (identifier|id|name|code) *(is invalid|is not valid|invalid|unknown)",
             "(unknown|no) provider for model*",
             "^model disabled",
             "(not have|no|without|denied|lacks|not granted) "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keys.core.body import Kind, content_of, title_of
+from keys.core.body import Kind, content_of, embedded, title_of
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,9 @@ def test_events_are_read_over_all_line_ends_and_bounds() -> None:
 def test_titles() -> None:
     assert title_of("<TITLE lang=x> a\n b </TITLE>") == "a b"
     assert title_of("<title>open") == title_of("<title") == title_of("none") == ""
+
+
+def test_json_within_a_text() -> None:
+    assert embedded('got {"a": 1} today', 4) == {"a": 1}
+    assert embedded("got {broken", 4) is None
+    assert embedded("[" * 60000, 0) is None

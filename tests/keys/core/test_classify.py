@@ -326,6 +326,33 @@ def test_a_window_named_beats_the_stated_wait_and_a_wait_beats_nothing() -> None
     assert limited("Quota exceeded", "4000").wait_s == 4000
 
 
+@pytest.mark.parametrize(
+    ("headers", "cause"),
+    [
+        ({"anthropic-ratelimit-unified-7d-status": "rejected"}, Cause.QUOTA_EXHAUSTED),
+        ({"anthropic-ratelimit-unified-5h-status": "allowed"}, Cause.RATE_LIMITED),
+        ({"anthropic-ratelimit-unified-status": "rejected"}, Cause.RATE_LIMITED),
+        ({"x-codex-secondary-used-percent": "100"}, Cause.QUOTA_EXHAUSTED),
+    ],
+)
+def test_a_full_window_in_the_headers_is_a_quota(headers: dict[str, str], cause: Cause) -> None:
+    assert judged(429, {"error": {"type": "rate_limit_error", "message": "x"}}, headers=headers).cause is cause
+
+
+def test_headers_repeated_in_the_body_are_read_where_the_answer_has_none() -> None:
+    error = {"message": "Rate limit exceeded", "metadata": {"headers": {"Retry-After": 5, "X-Other": [1]}}}
+    assert judged(429, {"error": error}).wait_s == 5
+    assert judged(429, {"error": error}, headers={"retry-after": "9"}).wait_s == 9
+
+
+def test_what_lies_too_deep_is_not_read() -> None:
+    body: dict[str, Any] = {"code": "insufficient_quota"}
+    for _ in range(12):
+        body = {"error": body}
+    assert judged(400, body).cause is Cause.BAD_REQUEST
+    assert judged(400, {"error": {"message": "[1, 2]", "details": [3, {"error": "[]"}]}}).cause is Cause.BAD_REQUEST
+
+
 def test_a_daily_quota_is_measured_by_the_upstreams_clock() -> None:
     body = {"error": {"status": "RESOURCE_EXHAUSTED", "details": [{"violations": [{"quotaId": "RequestsPerDay"}]}]}}
     outcome = judged(429, body, headers={"date": "Mon, 05 Jan 2026 07:00:00 GMT"})
