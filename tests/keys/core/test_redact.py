@@ -4,7 +4,7 @@ import json
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keys.core.redact import MARK, PIECE, redact
@@ -39,7 +39,6 @@ SHAPES = (
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(deadline=None)
 @given(token=TOKEN)
 def test_a_credential_is_removed_by_its_shape(shape: str, token: str) -> None:
     text = redact(f"refused: {shape.format(token)} (request id: 7)")
@@ -49,7 +48,6 @@ def test_a_credential_is_removed_by_its_shape(shape: str, token: str) -> None:
     assert text.endswith("(request id: 7)")
 
 
-@settings(deadline=None)
 @given(
     before=AROUND,
     after=AROUND,
@@ -59,7 +57,6 @@ def test_a_given_secret_never_survives(before: str, after: str, secret: str) -> 
     assert secret not in redact(f"{before} {secret} {after}", [secret]).replace(MARK, "")
 
 
-@settings(deadline=None)
 @given(secret=TOKEN, cut=st.integers(PIECE, 21))
 def test_neither_do_its_long_pieces(secret: str, cut: int) -> None:
     text = redact(f"key {secret[:cut]}... and ...{secret[-cut:]} end", [secret])
@@ -140,7 +137,6 @@ LEAVES = st.one_of(
 NAMES = st.sampled_from(["key", "token", "api_key", "account_id", "user", "message", "authorization", "user_id"])
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(NAMES, inner, max_size=4))

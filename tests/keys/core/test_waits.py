@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from keys.core.evidence import Evidence
@@ -234,7 +234,6 @@ def test_midnight_in_california(now: datetime, expected_h: float) -> None:
     assert until_midnight_pacific_s(now) == pytest.approx(expected_h * 3600)
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["retry-after", "retry-after-ms", "date", "x-ratelimit-remaining", "x-ratelimit-reset"]),
