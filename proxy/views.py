@@ -7,6 +7,7 @@ than the whole decision, and the body must go through byte for byte.
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -124,6 +125,7 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
         body_bytes = rename_model(body_bytes, result.rename.sent, result.rename.shown)
     call.ending.delivered = True
     call.ending.first_content_ms = call.elapsed_ms(runtime.clock())
+    call.chain = call.chain.with_last(replace(result.made, content=True))
     call.ending.finish()
     try:
         await settle.durable(call, runtime)
