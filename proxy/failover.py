@@ -13,20 +13,22 @@ from datetime import datetime
 from billing.core.usage import UsageMeter, read_usage
 from keys.core.admission import Admission, AdmitRequest, KeyOption, SettleRequest
 from keys.core.classify import classify
+from keys.core.dialect import Dialect
 from keys.core.outcome import Cause, Outcome, Reply, Scope, Verdict
 from keys.core.policy import Policy, overridden
 from keys.core.redact import redact
-from keys.core.report import Part, Report
+from keys.core.report import Part, Report, Skip
 from keys.core.state import kills, strikes_by
 from keys.events import probe_soon
 from proxy import background
 from proxy.core import headers
-from proxy.core.answer import Answer, generated_bytes
+from proxy.core.answer import Answer, Translation, generated_bytes
 from proxy.core.call import Call
 from proxy.core.chain import Target, Try, failure
-from proxy.core.errors import Fault
+from proxy.core.errors import Code, Fault
 from proxy.core.guard import POISON_S, SERVED_WITHIN_S, Late, judge
 from proxy.core.sending import Inbound, Prepared, prepare
+from proxy.core.translating import whole_answer
 from proxy.core.tries import (
     callers_of,
     caps_of,
@@ -34,8 +36,11 @@ from proxy.core.tries import (
     is_key,
     limit_fault,
     target_of,
+    translation_of,
+    untranslatable,
     verbatim_of,
 )
+from proxy.core.wire.form import BrokenAnswer, Untranslatable
 from proxy.opening import Asked, Opened, open_answer
 from proxy.runtime import Runtime, poison_mark
 from proxy.transport import Exchange, Outgoing
@@ -57,6 +62,7 @@ class Failover:
         self.refused: Fault | None = None  # by a limit of the line or gateway key
         self.wait_left_s = self.policy.slot_wait_s
         self.late: list[Late] = []
+        self._untranslatable: dict[Dialect, Untranslatable | None] = {}
         self._admitted_callers = False
         self._deadline = call.received.clock_s + deadline_s(self.policy, inbound)
 
@@ -76,6 +82,9 @@ class Failover:
             return answer
         if self.refused is not None:
             return self.refused
+        unsaid = next((why for why in self._untranslatable.values() if why is not None), None)
+        if unsaid is not None and not self.call.chain.attempts:
+            return Fault(Code.INVALID_REQUEST, f"The upstreams cannot take this: {unsaid}.", param=unsaid.field)
         waits = [s.left_s for s in self.decision.skipped if s.bar.recorded is not None]
         return failure(self.call.chain, model=self.inbound.model, waits_s=waits)
 
@@ -101,7 +110,7 @@ class Failover:
     async def _through(
         self, candidates: Sequence[Candidate], limit: int, *, patient: bool = False, dares: bool = False
     ) -> Answer | None:
-        rest: Sequence[Candidate] = candidates
+        rest: Sequence[Candidate] = [candidate for candidate in candidates if self._expressible(candidate)]
         while rest and self.attempts < limit and self._may_start():
             admission = await self._admit(rest, patient=patient, dares=dares)
             chosen = next((c for c in rest if c.key_id == admission.key_id), None)
@@ -117,6 +126,18 @@ class Failover:
                 await asyncio.sleep(random.uniform(*_JITTER_S))  # noqa: S311  # spreads load, no secret
         return None
 
+    def _expressible(self, candidate: Candidate) -> bool:
+        """Whether the request can be said in the candidate's dialect; asked once per dialect."""
+        dialect = candidate.dialect
+        if dialect is self.inbound.endpoint.dialect:
+            return True
+        if dialect not in self._untranslatable:
+            self._untranslatable[dialect] = untranslatable(self.inbound, dialect, candidate.model_sent)
+        why = self._untranslatable[dialect]
+        if why is not None:
+            self._note_skip(candidate.key_id, Skip.MODEL.value, str(why), None)
+        return why is None
+
     def _may_start(self) -> bool:
         if self.call.abandoned or self.refused is not None or self.runtime.clock() >= self._deadline:
             return False
@@ -130,6 +151,8 @@ class Failover:
             if own.granted or self.refused is not None:
                 return own
             rest = rest[1:]
+            if not rest:
+                return own
         full_wait = self.wait_left_s if patient or not self._fallback_left() else 0.0
         return await self._ask(rest, full_wait, dares=dares)
 
@@ -192,11 +215,18 @@ class Failover:
             ms=call.elapsed_ms(runtime.clock()) - started_ms,
             upstream_request_id=exchange.headers.get("x-request-id") or exchange.headers.get("request-id", ""),
         )
-        if opened.failed is not None:
-            await self._failed(made, opened.failed, candidate, began)
+        failed = opened.failed
+        translation = translation_of(call.received, self.inbound, upstream.dialect, prepared)
+        if failed is None and translation is not None and opened.whole is not None:
+            try:
+                opened.whole = whole_answer(translation, opened.payload)
+            except BrokenAnswer as problem:
+                failed = Reply(exchange.status, exchange.headers, str(problem).encode(), usable=False)
+        if failed is not None:
+            await self._failed(made, failed, candidate, began)
             exchange.abort()
             return None
-        return self._begun(made, prepared, exchange, opened, policy)
+        return self._begun(made, prepared, exchange, opened, policy, translation)
 
     async def _exchange(
         self, candidate: Candidate, upstream: UpstreamInfo, key: KeyInfo, policy: Policy
@@ -231,7 +261,7 @@ class Failover:
         connect_s = upstream.timeouts.connect_s or policy.connect_s
         outgoing = Outgoing("POST", prepared.url, prepared.headers, prepared.body, connect_s)
         asked = Asked(
-            self.inbound.endpoint.name,
+            prepared.operation,
             upstream.dialect,
             self.inbound.stream,
             silence_s,
@@ -249,7 +279,15 @@ class Failover:
             exchange.abort()
             raise
 
-    def _begun(self, made: Try, prepared: Prepared, exchange: Exchange, opened: Opened, policy: Policy) -> Answer:
+    def _begun(
+        self,
+        made: Try,
+        prepared: Prepared,
+        exchange: Exchange,
+        opened: Opened,
+        policy: Policy,
+        translation: Translation | None,
+    ) -> Answer:
         """The commit point of this room: an answer has begun."""
         call, runtime = self.call, self.runtime
         dialect = made.target.dialect
@@ -283,6 +321,8 @@ class Failover:
             meter=meter,
             withhold_usage=prepared.injected,
             rename=prepared.rename,
+            dropped=prepared.dropped,
+            translation=translation,
         )
 
     async def _failed(self, made: Try, reply: Reply, candidate: Candidate, began: datetime) -> None:

@@ -167,9 +167,6 @@ def _stopped(payload: Any) -> bool:
     choices = payload.get("choices")
     if isinstance(choices, list):
         return any(isinstance(choice, dict) and choice.get("finish_reason") for choice in choices)
-    candidates = payload.get("candidates")
-    if isinstance(candidates, list):
-        return any(isinstance(one, dict) and one.get("finishReason") for one in candidates)
     return bool(payload.get("stop_reason")) or payload.get("status") in ("completed", "incomplete", "queued")
 
 

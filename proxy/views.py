@@ -24,6 +24,7 @@ from proxy.core.chain import Chain
 from proxy.core.endpoints import Endpoint, find
 from proxy.core.errors import Code, Fault, Refused, retry_after
 from proxy.core.sending import Inbound
+from proxy.core.translating import passage_of
 from proxy.core.wire.edits import rename_model
 from proxy.core.wire.faults import FaultContext, error_body, error_event
 from proxy.core.wire.reading import KEEPALIVE
@@ -116,6 +117,7 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
     if isinstance(result, Fault):
         return await finish_failed(call, result, runtime)
     call.ending.http_status = result.status
+    call.dropped = result.dropped
     if result.whole is None:
         body = stream(call, result, runtime)
         headers = stream_headers(call, result.headers)
@@ -146,7 +148,7 @@ async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpRespo
 
 async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncIterator[bytes]:
     """Relay a stream; its last bytes wait for the record."""
-    passage = Passage(answer)
+    passage = passage_of(answer)
     try:
         async for part, is_last in chunks(call, answer, passage, runtime.clock):
             if is_last:
@@ -202,7 +204,7 @@ async def end_broken(
     fault = Fault(Code.UPSTREAM_FAILED, f"The upstream broke off in the middle of its answer{told}", source="upstream")
     call.ending.fail(fault)
     await settle.record_quietly(call, runtime)
-    return event_of(call, fault)
+    return passage.broken(fault.status, fault.code.value, fault.message, call.received.request_id)
 
 
 async def leave(call: Call, runtime: Runtime) -> None:
@@ -220,7 +222,7 @@ async def leave_opening(call: Call, opening: "asyncio.Task[Answer | Fault]", run
         await asyncio.wait({opening}, timeout=1)
     result = opening.result() if opening.done() and not opening.cancelled() else None
     if isinstance(result, Answer):
-        await leave_stream(call, result, Passage(result), runtime)
+        await leave_stream(call, result, passage_of(result), runtime)
     else:
         await settle.record_quietly(call, runtime)
 
@@ -238,7 +240,8 @@ async def leave_stream(call: Call, answer: Answer, passage: Passage, runtime: Ru
 
 def own_headers(call: Call) -> dict[str, str]:
     """Return the headers that every answer carries."""
-    return {
+    dropped = {"x-pointsman-dropped": ", ".join(call.dropped)} if call.dropped else {}
+    return dropped | {
         "x-request-id": call.received.request_id,
         "request-id": call.received.request_id,
         "x-pointsman-attempts": str(len(call.chain.attempts)),

@@ -10,6 +10,8 @@ from keys.core.dialect import Dialect
 from proxy.core.chain import Try
 from proxy.core.sse import Event, Framer
 from proxy.core.wire.edits import rename_model
+from proxy.core.wire.faults import FaultContext, error_event
+from proxy.core.wire.form import Request
 from proxy.core.wire.reading import Kind, event_payload, has_usage, is_usage_only_chunk, is_whole, kind, repaired
 
 
@@ -34,6 +36,18 @@ class Rename:
     shown: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What the answer's way back needs. `form` is the client's request; `seed` stands in for ids an upstream lacks."""
+
+    source: Dialect  # the upstream's
+    target: Dialect  # the client's
+    form: Request
+    model: str
+    seed: str
+    created: int  # unix seconds
+
+
 @dataclass(slots=True)
 class Answer:
     """`whole` is the body of an answer that is no stream; a stream has `opening` events and a framer for the rest."""
@@ -50,6 +64,8 @@ class Answer:
     meter: UsageMeter | None = None
     withhold_usage: bool = False
     rename: Rename | None = None
+    dropped: tuple[str, ...] = ()  # what a translation could not carry
+    translation: Translation | None = None
 
 
 # The members that carry generated text, in any dialect; a scan, for estimates only.
@@ -107,6 +123,10 @@ class Passage:
     def last(self) -> bytes:
         """Return what was held back: the end, with what an upstream sent behind it in front."""
         return b"".join(self._held)
+
+    def broken(self, status: int, code: str, message: str, request_id: str) -> bytes:
+        """Return the event that tells the client that its stream broke."""
+        return error_event(self._dialect, status, code, message, context=FaultContext(request_id=request_id))
 
     def _take(self, event: Event) -> bytes:
         raw = event.raw

@@ -55,6 +55,7 @@ class Call:
     route: str = ""
     session: str = "none"
     explained: dict[str, Any] = field(default_factory=dict)  # the decision, for the record
+    dropped: tuple[str, ...] = ()  # members that a translation left out
     abandoned: bool = False  # the client left: no further attempt starts
     caller_holds: tuple[Hold, ...] = ()  # of the line and the gateway key; until the request ends
     key_holds: tuple[Hold, ...] = ()  # of the serving attempt

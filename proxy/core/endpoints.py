@@ -25,15 +25,14 @@ class Endpoint:
     serves: frozenset[Dialect] | None = None
 
 
-_OPENAI_ONLY: Final = frozenset({Dialect.OPENAI, Dialect.RESPONSES})
-_GEMINI_ONLY: Final = frozenset({Dialect.GEMINI})
+_OPENAI_ONLY: Final = frozenset({Dialect.OPENAI})
 
 _POST: Final[Mapping[str, Endpoint]] = {
-    "/v1/chat/completions": Endpoint("chat/completions", Dialect.OPENAI, serves=frozenset({Dialect.OPENAI})),
-    "/v1/completions": Endpoint("completions", Dialect.OPENAI, serves=frozenset({Dialect.OPENAI})),
-    "/v1/embeddings": Endpoint("embeddings", Dialect.OPENAI, serves=frozenset({Dialect.OPENAI})),
-    "/v1/responses": Endpoint("responses", Dialect.RESPONSES, serves=frozenset({Dialect.RESPONSES})),
-    "/v1/messages": Endpoint("messages", Dialect.ANTHROPIC, serves=frozenset({Dialect.ANTHROPIC})),
+    "/v1/chat/completions": Endpoint("chat/completions", Dialect.OPENAI),
+    "/v1/completions": Endpoint("completions", Dialect.OPENAI, serves=_OPENAI_ONLY),
+    "/v1/embeddings": Endpoint("embeddings", Dialect.OPENAI, serves=_OPENAI_ONLY),
+    "/v1/responses": Endpoint("responses", Dialect.RESPONSES),
+    "/v1/messages": Endpoint("messages", Dialect.ANTHROPIC),
 }
 _GET: Final[Mapping[str, Endpoint]] = {
     "/v1/models": Endpoint("models", Dialect.OPENAI, local=True),
@@ -64,7 +63,7 @@ def find(method: str, path: str) -> Endpoint | Fault:
     if (endpoint := table.get(path)) is not None:
         return endpoint
     if method == "POST" and (match := _GEMINI_CALL.fullmatch(path)):
-        return Endpoint(match[2], Dialect.GEMINI, model=match[1], serves=_GEMINI_ONLY)
+        return Endpoint(match[2], Dialect.GEMINI, model=match[1])
     if method == "GET" and (match := _ONE_REQUEST.fullmatch(path)):
         return Endpoint("request", Dialect.OPENAI, local=True, stored_id=match[1])
     if method == "GET" and (match := _ONE_MODEL.fullmatch(path)):

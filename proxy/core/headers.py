@@ -88,6 +88,8 @@ _NOT_CLIENT_PREFIXES = (
     "x-codex-secondary-",
     "x-pointsman-",
 )
+# A foreign upstream gets these alone: versions, betas and SDK marks mean nothing there, or something else.
+_FOREIGN = frozenset({"user-agent", "accept-language", "x-client-request-id"})
 _OPENROUTER_ONLY = frozenset({"http-referer", "x-title"})
 
 
@@ -110,6 +112,12 @@ def to_upstream(headers: HeaderList, *, own: Mapping[str, str], openrouter: bool
     kept.append(("accept-encoding", "identity"))
     kept.extend(own.items())
     return kept
+
+
+def to_foreign(headers: HeaderList, *, own: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the headers for an upstream of another dialect: what does not belong to the client's own dialect."""
+    kept = [(name, value) for name, value in headers if name.lower() in _FOREIGN]
+    return [*kept, ("accept-encoding", "identity"), *own.items()]
 
 
 def to_client(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

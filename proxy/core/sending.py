@@ -10,7 +10,9 @@ from keys.core.dialect import Dialect
 from proxy.core import headers
 from proxy.core.answer import Rename
 from proxy.core.endpoints import Endpoint
+from proxy.core.translating import STREAMED_GEMINI, operation_of, read_form, write_for
 from proxy.core.wire.edits import ask_for_usage, asks_for_usage, replace_member
+from proxy.core.wire.form import Request
 from proxy.core.wire.jsontext import dumps
 from routing.core.table import KeyInfo, UpstreamInfo
 
@@ -32,13 +34,19 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request for one upstream key. `injected`: the usage option is ours, so its chunk is withheld."""
+    """A request for one upstream key. `injected`: the usage option is ours, so its chunk is withheld.
+
+    `form` and `dropped` are set where the upstream speaks another dialect than the client.
+    """
 
     url: str
+    operation: str
     headers: list[tuple[str, str]] = field(repr=False)
     body: bytes = field(repr=False)
-    injected: bool
-    rename: Rename | None
+    injected: bool = False
+    rename: Rename | None = None
+    form: Request | None = field(default=None, repr=False)
+    dropped: tuple[str, ...] = ()
 
 
 def prepare(
@@ -53,8 +61,10 @@ def prepare(
     """Return the upstream request of one attempt.
 
     `model` is the name to send; `values` the rules' `set` members beside it. `usage_option` is False for an upstream
-    that refused `stream_options` before.
+    that refused `stream_options` before. Raises Untranslatable where the upstream's dialect cannot express it.
     """
+    if upstream.dialect is not inbound.endpoint.dialect:
+        return _translated(inbound, upstream, key, model, values)
     body = inbound.body
     for name, value in values.items():
         if name != "model":
@@ -67,10 +77,35 @@ def prepare(
     own = credential(upstream.dialect, upstream.auth, key.secret) | dict(upstream.headers)
     return Prepared(
         url=_url(inbound, upstream, model),
+        operation=inbound.endpoint.name,
         headers=headers.to_upstream(inbound.headers, own=own, openrouter="openrouter.ai" in upstream.base_url),
         body=body,
         injected=injected,
         rename=Rename(model.encode(), inbound.model.encode()) if model != inbound.model else None,
+    )
+
+
+def _translated(
+    inbound: Inbound, upstream: UpstreamInfo, key: KeyInfo, model: str, values: Mapping[str, Any]
+) -> Prepared:
+    payload = {**inbound.payload, **values} if values else inbound.payload
+    form = read_form(inbound.endpoint, payload, model=inbound.model, stream=inbound.stream)
+    written = write_for(upstream.dialect, form, model)
+    operation = operation_of(upstream.dialect, stream=inbound.stream)
+    path = f"models/{quote(model, safe='/')}:{operation}" if upstream.dialect is Dialect.GEMINI else operation
+    query = "?alt=sse" if operation == STREAMED_GEMINI else ""
+    own = credential(upstream.dialect, upstream.auth, key.secret) | {"content-type": "application/json"}
+    if upstream.dialect is Dialect.ANTHROPIC:
+        # The newer version refuses sampling parameters, which a translation may carry.
+        own["anthropic-version"] = "2023-06-01"
+    own |= dict(upstream.headers)
+    return Prepared(
+        url=f"{upstream.base_url}/{path}{query}",
+        operation=operation,
+        headers=headers.to_foreign(inbound.headers, own=own),
+        body=written.body,
+        form=form,
+        dropped=written.dropped,
     )
 
 

@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 
 from keys.core.admission import Admission, Caller, Hold
+from keys.core.dialect import Dialect
 from keys.core.outcome import Phase, Reply
 from keys.core.policy import Policy
 from keys.core.redact import redact
 from keys.core.windows import Caps
-from proxy.core.call import Call
+from proxy.core.answer import Translation
+from proxy.core.call import Call, Received
 from proxy.core.chain import Target, Verbatim
 from proxy.core.errors import Code, Fault
-from proxy.core.sending import Inbound
+from proxy.core.sending import Inbound, Prepared
+from proxy.core.translating import read_form, write_for
+from proxy.core.wire.form import Untranslatable
 from routing.core.decision import Candidate
 from routing.core.table import KeyInfo, Limits
 
@@ -92,3 +96,27 @@ def deadline_s(policy: Policy, inbound: Inbound) -> float:
         if seconds > 0:
             found.append(seconds)
     return min(found)
+
+
+def untranslatable(inbound: Inbound, dialect: Dialect, model: str) -> Untranslatable | None:
+    """Return what of a request another dialect cannot express; None = all of it can be carried or left out."""
+    try:
+        form = read_form(inbound.endpoint, inbound.payload, model=inbound.model, stream=inbound.stream)
+        write_for(dialect, form, model)
+    except Untranslatable as problem:
+        return problem
+    return None
+
+
+def translation_of(received: Received, inbound: Inbound, source: Dialect, prepared: Prepared) -> Translation | None:
+    """Return what the way back needs; None where both sides speak the same dialect."""
+    if prepared.form is None:
+        return None
+    return Translation(
+        source=source,
+        target=inbound.endpoint.dialect,
+        form=prepared.form,
+        model=inbound.model,
+        seed=received.request_id,
+        created=int(received.at.timestamp()),
+    )

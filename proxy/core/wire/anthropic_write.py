@@ -113,14 +113,15 @@ def _may_think(messages: list[Body]) -> bool:
 
 def _write_tools(body: Body, form: Request, traits: Traits, drops: Drops) -> None:
     choice = form.tool_choice
-    # Anthropic has no list of allowed tools: the others are not shown.
     allowed = choice.names if choice is not None else ()
-    tools = [tool for tool in form.tools if not allowed or tool.name in allowed]
+    forced = choice is not None and choice.mode == "any" and len(allowed) == 1
+    # There is no list of allowed tools: the others are not shown.
+    tools = [tool for tool in form.tools if forced or not allowed or tool.name in allowed]
     if not tools:
         return
     body["tools"] = [_marked(_tool(tool), tool.cache, traits, drops) for tool in tools]
     picked: Body = {}
-    if choice is not None and len(allowed) == 1 and choice.mode == "any":
+    if forced:
         picked = {"type": "tool", "name": allowed[0]}
     elif choice is not None:
         picked = {"type": choice.mode}

@@ -88,6 +88,12 @@ def media_of_url(url: str, kind: str, at: str, **more: Any) -> Media:
     return Media(kind, type_of_name(url), url=url, at=at, **more)
 
 
+def detail(image: Mapping[str, Any]) -> str | None:
+    """How closely an image is looked at; None for the default, `auto`."""
+    value = image.get("detail")
+    return value if isinstance(value, str) and value != "auto" else None
+
+
 def data_url(media: Media) -> str:
     """The media as a data URL, or its address."""
     if media.url is not None:

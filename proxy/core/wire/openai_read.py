@@ -208,7 +208,7 @@ def _part(part: Body, at: str, cache: CacheMark | None) -> Part:
             image = part.get("image_url")
             image = {"url": image} if isinstance(image, str) else checks.object_in(image, f"{at}.image_url")
             url = checks.text_at(image, "url", f"{at}.image_url.url")
-            return checks.media_of_url(url, "image", f"{at}.image_url.url", detail=image.get("detail"), cache=cache)
+            return checks.media_of_url(url, "image", f"{at}.image_url.url", detail=checks.detail(image), cache=cache)
         case "input_audio":
             audio = checks.object_at(part, "input_audio", f"{at}.input_audio")
             data = checks.text_at(audio, "data", f"{at}.input_audio.data")

@@ -187,7 +187,9 @@ class OpenAIWriter:
                 found = [self._chunk(self._add(delta))]
             case Sign():
                 found = [
-                    self._chunk({"reasoning_details": [detail(delta.signature, "".join(self._thoughts.pop(delta.key, [])))]})
+                    self._chunk(
+                        {"reasoning_details": [detail(delta.signature, "".join(self._thoughts.pop(delta.key, [])))]}
+                    )
                 ]
             case Cite():
                 found = [self._chunk({"annotations": [annotation(delta.citation, 0, self._length)]})]

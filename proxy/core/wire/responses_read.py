@@ -206,7 +206,7 @@ def _part(part: Body, at: str) -> Part:
             url = part.get("image_url")
             if not isinstance(url, str):
                 raise Untranslatable(f"{at}.file_id", "names a file that lives at another provider; send its data")
-            return checks.media_of_url(url, "image", f"{at}.image_url", detail=part.get("detail"), cache=cache)
+            return checks.media_of_url(url, "image", f"{at}.image_url", detail=checks.detail(part), cache=cache)
         case "input_file":
             return _file(part, at)
         case other:
