@@ -10,12 +10,18 @@ from keys.core.state import is_failure
 
 BUCKET_S = 300
 BUCKETS = 12  # one hour
+HOUR_S = 3600
+HOURS = 24
 LAST_ERROR_MAX = 160
 
 
 def bucket_of(now: datetime) -> int:
     """Number of the five minutes that a moment lies in."""
     return int(now.timestamp()) // BUCKET_S
+
+
+def hour_of(now: datetime) -> int:
+    return int(now.timestamp()) // HOUR_S
 
 
 def error_text(outcome: Outcome) -> str:
@@ -26,7 +32,7 @@ def error_text(outcome: Outcome) -> str:
 
 @dataclass(slots=True)
 class Counts:
-    """Totals since the key's first call, and calls and failures per five minutes of the last hour.
+    """Totals since the key's first call, calls and failures per five minutes of the last hour, calls per hour of a day.
 
     Answers about the request alone and aborted ones are calls, never failures.
     """
@@ -36,6 +42,7 @@ class Counts:
     recent: dict[int, tuple[int, int]] = field(default_factory=dict)
     last_error: str = ""
     last_served: datetime | None = None
+    hours: dict[int, int] = field(default_factory=dict)
 
     def add(self, outcome: Outcome, now: datetime) -> None:
         failed = int(is_failure(outcome))
@@ -50,6 +57,19 @@ class Counts:
             self.last_error = error_text(outcome)
         elif outcome.cause is Cause.SERVED:
             self.last_served = now
+        self.add_hour(1, now)
+
+    def add_hour(self, calls: int, now: datetime) -> None:
+        """Count calls of this hour for the figure of 24 h alone."""
+        hour = hour_of(now)
+        if hour not in self.hours:
+            self.hours = {h: n for h, n in self.hours.items() if hour - HOURS < h <= hour}
+        self.hours[hour] = self.hours.get(hour, 0) + calls
+
+    def calls_24h(self, now: datetime) -> int:
+        """Finished calls of the last 24 h, to an hour's grain."""
+        hour = hour_of(now)
+        return sum(n for h, n in self.hours.items() if hour - HOURS < h <= hour)
 
     def failure_rate_1h(self, now: datetime) -> float:
         """Failed part of the last hour's calls, to a bucket's grain; 0.0 without calls."""
@@ -66,6 +86,7 @@ class Counts:
             "recent": {str(b): list(n) for b, n in self.recent.items()},
             "last_error": self.last_error,
             "last_served": self.last_served.timestamp() if self.last_served else None,
+            "hours": {str(h): n for h, n in self.hours.items()},
         }
 
 
@@ -81,6 +102,7 @@ def loaded_counts(values: object) -> Counts:
             recent={int(b): (int(n[0]), int(n[1])) for b, n in dict(values.get("recent", {})).items()},
             last_error=str(values.get("last_error", ""))[:LAST_ERROR_MAX],
             last_served=datetime.fromtimestamp(served, UTC) if served else None,
+            hours={int(h): int(n) for h, n in dict(values.get("hours", {})).items()},
         )
     except (ValueError, TypeError, IndexError, OverflowError, OSError):
         return Counts()

@@ -47,7 +47,8 @@ class Report:
 
     `model` is the name sent upstream. `account_id` None = the key has a balance of its own. `epoch` is the one that
     `Standing` showed when the attempt was planned. `probe` marks health probes: they count as no call, and their
-    success only lets a strike cooling half open.
+    success only lets a strike cooling half open. `first_ms`: milliseconds from sending to first content, or those of
+    silence; None when neither was measured.
     """
 
     key_id: int
@@ -58,6 +59,7 @@ class Report:
     epoch: int
     part: Part = Part.WHOLE
     probe: bool = False
+    first_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

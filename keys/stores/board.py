@@ -93,6 +93,16 @@ class Board:
         if not report.probe and report.part is not Part.LATE:
             self.counts.setdefault(report.key_id, Counts()).add(report.outcome, now)
 
+    def hear_calls(self, key_id: int, number: int, now: datetime) -> None:
+        """Another process finished so many calls."""
+        self.counts.setdefault(key_id, Counts()).add_hour(number, now)
+
+    def hear_served(self, key_id: int, at: datetime) -> None:
+        """Another process was served."""
+        counts = self.counts.setdefault(key_id, Counts())
+        if counts.last_served is None or counts.last_served < at:
+            counts.last_served = at
+
     def lease(self, targets: Iterable[str], holder: str, now: datetime) -> bool:
         """Take all leases or none."""
         wanted = tuple(targets)

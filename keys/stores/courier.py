@@ -88,6 +88,12 @@ class Courier:
             self._queue.jobs.append(self._script_job(name, request))
             self._queue.filled.set()
 
+    def post_command(self, *command: Any) -> None:
+        """Run a plain command soon, without an answer; not at all when Redis is down."""
+        if self.health is not Health.DOWN and len(self._queue.jobs) < BACKLOG_MAX:
+            self._queue.jobs.append(_Job(command))
+            self._queue.filled.set()
+
     async def run(self) -> None:
         """Serve calls until cancelled."""
         self._running = True
@@ -95,7 +101,7 @@ class Courier:
             while True:
                 await self._queue.filled.wait()
                 self._queue.filled.clear()
-                if self.health is Health.UP:
+                if self.health is not Health.DOWN:
                     await self.flush()
         finally:
             self._running = False
@@ -111,7 +117,8 @@ class Courier:
         """Look whether Redis answers and takes scripts; never raises."""
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                await self.client.connection_pool.disconnect()
+                if self.health is Health.DOWN:  # answers to calls that nobody waits for any more may be under way
+                    await self.client.connection_pool.disconnect()
                 await self.client.ping()
                 await self.client.eval("return 1", 0)
         except (NoPermissionError, ResponseError) as exc:
@@ -133,7 +140,7 @@ class Courier:
         return _Job(("EVALSHA", SHAS[name], 1, self.prefix, orjson.dumps(request)), script=name)
 
     async def _call(self, job: _Job) -> Any:
-        if self.health is not Health.UP:
+        if self.health is Health.DOWN or (job.script and self.health is not Health.UP):
             raise StoreDown(self.health.value)
         job.answer = asyncio.get_running_loop().create_future()
         self._queue.jobs.append(job)

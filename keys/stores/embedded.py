@@ -19,9 +19,12 @@ from keys.core.report import Change, key_target
 from keys.core.state import FRESH, KeyState
 from keys.core.stored import dumped
 from keys.stores.board import Board
+from keys.stores.figures import FigureBoard
 from keys.stores.gate import Gate
 from keys.stores.here import admit_here, freed
+from keys.stores.notes import Notes
 from keys.stores.protocol import Persistence, PersistenceError
+from keys.stores.records import ROW_PREFIX
 from keys.stores.verbs import Verbs
 from keys.stores.waiting import Patience
 
@@ -48,9 +51,12 @@ class EmbeddedStore(Verbs):
         super().__init__()
         self.board = Board()
         self.gate = Gate()
+        self.figures = FigureBoard(self.board, self.gate)
+        self.notes = Notes()
         self._persistence = persistence or NoPersistence()
         self._clock = clock
         self._dirty: set[str] = set()
+        self._pruned = -1  # minute of the hour in which elapsed records were last dropped
         self._unsaved: deque[str] = deque()  # what the writer thread hands back
         self._saving = asyncio.Lock()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state-writer")
@@ -61,7 +67,10 @@ class EmbeddedStore(Verbs):
     # Admission
 
     async def _attempt(self, request: AdmitRequest, now: datetime, patience: Patience) -> Admission:
-        return admit_here(self.board, self.gate, request, now, patience)
+        answer = admit_here(self.board, self.gate, request, now, patience)
+        for hold in answer.holds:
+            self.figures.began(hold)
+        return answer
 
     def _quit(self, ticket: str, scopes: Sequence[str]) -> None:
         self.gate.leave(ticket, scopes)
@@ -70,9 +79,8 @@ class EmbeddedStore(Verbs):
 
     async def settle(self, request: SettleRequest, now: datetime) -> tuple[Change, ...]:
         changes = self._decided(request, now)
-        for report, _ in request.reports:
-            self.board.count(report, now)
-            self._dirty.add(key_target(report.key_id))
+        self._counted(request, now)
+        self._dirty.update(key_target(report.key_id) for report, _ in request.reports)
         if request.tokens is not None:
             for hold in request.holds:
                 self.gate.correct(hold, request.tokens, now)
@@ -81,6 +89,8 @@ class EmbeddedStore(Verbs):
         return changes
 
     def let_go(self, holds: Sequence[Hold], probe: ProbeLease | None = None) -> None:
+        for hold in holds:
+            self.figures.ended(hold)
         for scope in freed(self.board, self.gate, holds, probe):
             self._room.wake(scope)
 
@@ -106,6 +116,7 @@ class EmbeddedStore(Verbs):
             logger.warning(warning)
         self.board.states.update({t: state for t, state in pool.states.items() if state != FRESH})
         self.board.counts.update(pool.counts)
+        self.notes.book.load(rows)
 
     async def run(self) -> None:
         while True:
@@ -114,9 +125,15 @@ class EmbeddedStore(Verbs):
 
     async def tick(self, now: datetime) -> None:
         """One turn of the upkeep."""
+        self.figures.forget_elapsed(now)
+        self.figures.pulse()  # nobody else to tell
+        if now.minute != self._pruned:
+            self._pruned = now.minute
+            self.notes.book.drop_elapsed(now)
         await self._flush()
 
     async def close(self) -> None:
+        await self._in_writer(lambda: None)  # a save whose request was cancelled may be under way
         await self._flush()
         self._writer.shutdown(wait=False)
 
@@ -131,13 +148,19 @@ class EmbeddedStore(Verbs):
     async def _flush(self) -> None:
         async with self._saving:
             while self._unsaved:
-                self._dirty.add(self._unsaved.popleft())
-            if not self._dirty:
+                self._unsave(self._unsaved.popleft())
+            rows = self.notes.book.rows() | {target: self._row(target) for target in self._dirty}
+            if not rows:
                 return
-            rows = {target: self._row(target) for target in self._dirty}
             self._dirty.clear()
             # Shielded: the writer thread finishes even when the request that caused this is cancelled.
             await asyncio.shield(self._in_writer(lambda: self._save(rows)))
+
+    def _unsave(self, row: str) -> None:
+        if row.startswith(ROW_PREFIX):
+            self.notes.book.unsaved.add(row.removeprefix(ROW_PREFIX))
+        else:
+            self._dirty.add(row)
 
     def _row(self, target: str) -> dict[str, Any]:
         row: dict[str, Any] = {"state": dumped(self.board.state(target))}

@@ -55,13 +55,25 @@ class Gate:
         """Replace the estimate in the token windows by what was used."""
         for span, _ in hold.caps.windows():
             if span.of_tokens:
-                window = self._window(hold.scope, span)
+                window = self.window(hold.scope, span)
                 window.correct(tokens - hold.tokens, hold.at.timestamp(), now.timestamp())
 
     def keep(self, hold: Hold) -> None:
         """Note a slot that was granted elsewhere (by the shared store)."""
         if hold.slot and hold.caps.concurrency is not None:
             self.slots.setdefault(hold.scope, set()).add(hold.ticket)
+
+    def note(self, hold: Hold, now: datetime) -> None:
+        """Count what the shared store granted: its slot, and its share of the windows, which then only inform."""
+        self.keep(hold)
+        for span, _ in hold.caps.windows():
+            self.window(hold.scope, span).add(hold.tokens if span.of_tokens else 1, now.timestamp())
+
+    def hear_calls(self, scope: str, number: int, now: datetime) -> None:
+        """Another process sent so many calls: they count in the windows that are kept here."""
+        for (kept, _), window in self.windows.items():
+            if kept == scope and not window.span.of_tokens:
+                window.add(number, now.timestamp())
 
     def queue(self, ticket: str, scopes: Iterable[str], arrived: float) -> None:
         for scope in scopes:
@@ -96,7 +108,7 @@ class Gate:
         worst: Block | None = None
         for span, limit in caps.windows():
             amount = request.tokens if span.of_tokens else 1 + ahead
-            left = self._window(scope, span).frees_in(amount, limit, at)
+            left = self.window(scope, span).frees_in(amount, limit, at)
             if left > 0 and (worst is None or left > (worst.left_s or 0)):
                 worst = Block(scope, span.name, left)
         if worst is not None:
@@ -119,10 +131,10 @@ class Gate:
     def _take(self, scope: str, caps: Caps, request: AdmitRequest, now: datetime) -> Hold:
         at = now.timestamp()
         for span, _ in caps.windows():
-            self._window(scope, span).add(request.tokens if span.of_tokens else 1, at)
+            self.window(scope, span).add(request.tokens if span.of_tokens else 1, at)
         hold = Hold(scope, request.ticket, now, request.tokens, caps, request.slots)
         self.keep(hold)
         return hold
 
-    def _window(self, scope: str, span: Span) -> Window:
+    def window(self, scope: str, span: Span) -> Window:
         return self.windows.setdefault((scope, span.name), Window(span))

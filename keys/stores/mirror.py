@@ -38,23 +38,15 @@ class Mirror:
         self.versions[target] = version
         self.board.states[target] = read.state
 
-    def hear(self, news: str) -> str | None:
-        """Take in one message; returns the scope in which a slot or lease came free."""
-        try:
-            kind, *rest = orjson.loads(news)
-        except (ValueError, TypeError):
-            logger.warning("Message not understood on the news channel")
-            return None
-        match kind, rest:
-            case "state", [str(target), str(row), int(gen)]:
+    def hear(self, message: object) -> None:
+        """Take in one message about states or leases; others are passed over."""
+        match message:
+            case ["state", str(target), str(row), int(gen)]:
                 self._hear_state(target, row, gen)
-            case "lease", [str(target), str(value)]:
+            case ["lease", str(target), str(value)]:
                 self._hear_lease(target, value)
-            case "unlease", [str(target), str(holder)]:
+            case ["unlease", str(target), str(holder)]:
                 self.board.release((target,), holder)
-            case "free", [str(scope)]:
-                return scope
-        return None
 
     def load(self, rows: Mapping[str, str], leases: Mapping[str, str], gen: int) -> dict[str, KeyState]:
         """Replace what is known by what is stored; returns the states known here that are to be joined with it.

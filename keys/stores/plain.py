@@ -63,7 +63,8 @@ def _counts(row: Mapping[str, str]) -> Counts:
     buckets = {name[1:] for name in row if name[0] in "cf" and name[1:].isdigit()}
     recent = {bucket: [int(row.get(f"c{bucket}", 0)), int(row.get(f"f{bucket}", 0))] for bucket in buckets}
     served = row.get("last_served")
-    return loaded_counts({**row, "recent": recent, "last_served": float(served) if served else None})
+    hours = {name[1:]: int(n) for name, n in row.items() if name[0] == "h" and name[1:].isdigit()}
+    return loaded_counts({**row, "recent": recent, "hours": hours, "last_served": float(served) if served else None})
 
 
 def _version(row: str) -> int:

@@ -8,6 +8,8 @@ from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, Settl
 from keys.core.policy import Policy
 from keys.core.pool import Pool
 from keys.core.report import Change, Report, Standing
+from keys.stores.figures import FigureBoard
+from keys.stores.notes import Notes
 
 
 class PersistenceError(Exception):
@@ -25,6 +27,9 @@ class Persistence(Protocol):
 
 class StateStore(Protocol):
     """Key states. Every `now` is aware and UTC. No call raises for a store that is down or waits longer than 1 s."""
+
+    figures: FigureBoard  # speed, reliability, load, low water, poison: sync, from memory
+    notes: Notes  # rotations (sync) and records (one round trip)
 
     def standing(self, key_id: int, account_id: int | None, model: str, now: datetime, epoch: int = 0) -> Standing:
         """Judge a key for a model from memory; no I/O. `epoch` is the routing table's."""

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import orjson
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -34,9 +35,11 @@ from keys.core.pool import Pool
 from keys.core.report import Change
 from keys.core.state import KeyState, merged
 from keys.stores.courier import CALL_TIMEOUT_S, Courier, Health, StoreDown
+from keys.stores.figures import FigureBoard
 from keys.stores.gate import Gate
 from keys.stores.here import admit_here, freed, without_rates
 from keys.stores.mirror import Mirror
+from keys.stores.notes import SharedNotes
 from keys.stores.plain import move_plainly, read_counts, read_states
 from keys.stores.upkeep import listen
 from keys.stores.verbs import Verbs
@@ -65,7 +68,9 @@ def client_of(url: str) -> Redis:
 
 
 class RedisStore(Verbs):
-    """See `StateStore`. `clock` is read by `run()` and `open()` alone."""
+    """See `StateStore`. `clock` is read where no caller's `now` is at hand."""
+
+    notes: SharedNotes
 
     def __init__(self, client: Redis, *, clock: Callable[[], datetime], prefix: str = PREFIX) -> None:
         super().__init__()
@@ -73,6 +78,9 @@ class RedisStore(Verbs):
         self.mirror = Mirror()
         self.board = self.mirror.board
         self.gate = Gate()  # this process's slots; its limits count only while Redis is away
+        self.figures = FigureBoard(self.board, self.gate)
+        self.process = uuid4().hex
+        self.notes = SharedNotes(self.courier, self.process)
         self._clock = clock
         self._held: dict[tuple[str, str], Hold] = {}
         self._loading = asyncio.Lock()
@@ -107,6 +115,8 @@ class RedisStore(Verbs):
             )
             admission = admission_of(answer, request, keys, now)
             self._keep(admission.holds)
+            for hold in admission.holds:
+                self.gate.note(hold, now)
             if admission.probe is not None:
                 self.board.note_lease(admission.probe.targets, admission.probe.holder, now)
             return replace(admission, passed=passed)
@@ -120,6 +130,7 @@ class RedisStore(Verbs):
             if hold.slot and hold.caps.concurrency is not None:
                 self._held[hold.scope, hold.ticket] = hold
                 self.gate.keep(hold)
+            self.figures.began(hold)
 
     def _orphaned(self, admission: Admission) -> None:
         """Granted to a request that was cancelled while it asked."""
@@ -142,6 +153,7 @@ class RedisStore(Verbs):
         """Release in memory, and write down what Redis is to release."""
         for hold in holds:
             self._held.pop((hold.scope, hold.ticket), None)
+            self.figures.ended(hold)
         for scope in freed(self.board, self.gate, holds, probe):
             self._room.wake(scope)
         words["releases"] = slot_words(holds)
@@ -151,8 +163,7 @@ class RedisStore(Verbs):
     # Reports
 
     async def settle(self, request: SettleRequest, now: datetime) -> tuple[Change, ...]:
-        for report, _ in request.reports:
-            self.board.count(report, now)
+        self._counted(request, now)
         words = self._releases(settle_words(now), request.holds, request.probe)
         words["counts"] = count_words((report for report, _ in request.reports), now)
         if request.tokens is not None:
@@ -228,6 +239,8 @@ class RedisStore(Verbs):
         """Read the states. Redis being down is no error here: the store begins empty and catches up."""
         if await self.courier.probe() is not Health.DOWN:
             await self._load()
+            pool = await self.snapshot(self._clock())
+            self.board.counts.update(pool.counts)
 
     async def run(self) -> None:
         await asyncio.gather(
@@ -242,24 +255,44 @@ class RedisStore(Verbs):
         await self.courier.client.aclose()
 
     def _hear(self, news: str) -> None:
-        scope = self.mirror.hear(news)
-        if scope is not None:
-            self._room.wake(scope)
+        try:
+            match orjson.loads(news):
+                case ["free", str(scope)]:
+                    self._room.wake(scope)
+                case ["spin", *spin]:
+                    self.notes.hear_spin(*spin)
+                case ["pulse", str(process), dict(pulse)] if process != self.process:
+                    self.figures.hear(process, pulse, self._clock())
+                case message:
+                    self.mirror.hear(message)
+        except (ValueError, TypeError, KeyError) as exc:
+            logger.warning("Message not understood on the news channel: %s", exc)
 
     async def _upkeep(self) -> None:
         loop = asyncio.get_running_loop()
         renewed = probed = loop.time()
         while True:
             await asyncio.sleep(TICK_S)
-            pause = REFUSED_RETRY_S if self.health is Health.NO_SCRIPTS else 0.0
-            if self.health is Health.UP:
+            if self.health is not Health.DOWN:
                 await self._check()
-            elif loop.time() - probed >= pause:
+            refused_long = self.health is Health.NO_SCRIPTS and loop.time() - probed >= REFUSED_RETRY_S
+            if self.health is Health.DOWN or refused_long:
                 await self._recover()
                 probed = loop.time()
+            self._tell_pulse()
             if loop.time() - renewed >= RENEW_EVERY_S:
+                self.notes.book.drop_elapsed(self._clock())
+                self.notes.book.unsaved.clear()  # Redis keeps them
                 await self._renew()
                 renewed = loop.time()
+
+    def _tell_pulse(self) -> None:
+        now = self._clock()
+        self.figures.forget_elapsed(now)
+        pulse = self.figures.pulse()
+        if pulse is not None:
+            news = orjson.dumps(["pulse", self.process, pulse])
+            self.courier.post_command("PUBLISH", f"{self.courier.prefix}news", news)
 
     async def _check(self) -> None:
         """Compare the number of changes with what was heard; read everything anew when news were lost."""
@@ -290,6 +323,7 @@ class RedisStore(Verbs):
             try:
                 async with asyncio.timeout(CALL_TIMEOUT_S):
                     rows, leases, gen = await read_states(self.courier.client, self.courier.prefix)
+                    await self.notes.load(self.courier.client)
             except (RedisError, OSError, TimeoutError) as exc:
                 logger.warning("States not read from Redis: %s", exc)
                 return

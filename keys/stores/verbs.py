@@ -9,6 +9,8 @@ from keys.core.policy import Policy
 from keys.core.report import Change, Report, Standing, account_target, key_target
 from keys.core.state import KeyState, funded, probed, revived
 from keys.stores.board import Board
+from keys.stores.figures import FigureBoard
+from keys.stores.notes import Notes
 from keys.stores.waiting import Admitting
 
 
@@ -16,6 +18,8 @@ class Verbs(Admitting):
     """See `StateStore` for what each call means. `board` is what this process knows of the states."""
 
     board: Board
+    figures: FigureBoard
+    notes: Notes
 
     @abstractmethod
     async def settle(self, request: SettleRequest, now: datetime) -> tuple[Change, ...]:
@@ -54,6 +58,12 @@ class Verbs(Admitting):
 
     async def balance_seen(self, target: str, now: datetime) -> tuple[Change, ...]:
         return await self._turn(target, lambda state: funded(state, now), now)
+
+    def _counted(self, request: SettleRequest, now: datetime) -> None:
+        """Note a settling's attempts in the counters and figures of this process."""
+        for report, _ in request.reports:
+            self.board.count(report, now)
+            self.figures.saw(report, now)
 
     def _decided(self, request: SettleRequest, now: datetime) -> tuple[Change, ...]:
         """Apply a settling's reports to the board, in order."""

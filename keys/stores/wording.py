@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from keys.core.admission import Admission, AdmitRequest, Block, Hold, ProbeLease
-from keys.core.counts import BUCKETS, bucket_of, error_text
+from keys.core.counts import BUCKETS, bucket_of, error_text, hour_of
 from keys.core.outcome import Cause
 from keys.core.report import Part, Report, key_target
 from keys.core.state import is_failure
@@ -71,6 +71,7 @@ def count_words(reports: Iterable[Report], now: datetime) -> list[dict[str, Any]
         {
             "key": report.key_id,
             "bucket": bucket_of(now),
+            "hour": hour_of(now),
             "served": report.outcome.cause is Cause.SERVED,
             **({"error": error_text(report.outcome)} if is_failure(report.outcome) else {}),
         }

@@ -25,6 +25,8 @@ end
 local function prune(key, bucket)
   local stale = {}
   for _, field in ipairs(redis.call('HKEYS', key)) do
+    local hour = tonumber(string.match(field, '^h(%d+)$') or nil)
+    if hour and (hour <= bucket / A.buckets - 24) then stale[#stale + 1] = field end
     local old = tonumber(string.match(field, '^[cf](%d+)$') or nil)
     if old and (old <= bucket - A.buckets or old > bucket + A.buckets) then stale[#stale + 1] = field end
   end
@@ -34,6 +36,7 @@ end
 for _, count in ipairs(A.counts) do
   local key = P .. 'count:' .. num(count.key)
   redis.call('HINCRBY', key, 'calls', 1)
+  redis.call('HINCRBY', key, 'h' .. num(count.hour), 1)
   if redis.call('HINCRBY', key, 'c' .. num(count.bucket), 1) == 1 then
     redis.call('SADD', P .. 'counted', num(count.key))
     prune(key, count.bucket)

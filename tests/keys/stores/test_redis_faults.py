@@ -141,8 +141,7 @@ async def test_what_one_process_learnt_alone_is_joined_with_the_rest(own_redis: 
 
 async def test_lost_news_are_noticed(own_redis: Server) -> None:
     async with running(own_redis.url) as store, running(own_redis.url) as peer:
-        peer._hear = lambda news: None  # type: ignore[method-assign]
-        peer.mirror.hear = lambda news: None  # type: ignore[method-assign]
+        peer.mirror.hear = lambda message: None  # type: ignore[method-assign]
         await tell(store, Cause.AUTH_INVALID, 1)
         await eventually(lambda: peer.standing(1, None, "gpt", NOW).skip is Skip.DEAD)
 

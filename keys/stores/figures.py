@@ -1,0 +1,195 @@
+"""Figures about keys and accounts in memory, shared by pulses: what every process tells the others twice a second.
+
+A pulse carries finished attempts, begun calls and the calls in flight of one process. Losing one costs precision, no
+correctness: limits are enforced at admission, figures only order candidates.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from keys.core.admission import Hold
+from keys.core.outcome import Cause
+from keys.core.report import Part, Report, account_target, key_target
+from keys.core.samples import Figures, Sample, Track
+from keys.core.state import is_failure
+from keys.core.windows import Caps
+from keys.stores.board import Board
+from keys.stores.gate import Gate
+
+PULSE_MAX = 500  # samples in one pulse; the oldest of more are dropped
+PEER_KEPT_S = 30.0  # a process that has been silent for so long has no calls in flight
+
+
+@dataclass(slots=True)
+class _Outbox:
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=PULSE_MAX))
+    begun: dict[int, int] = field(default_factory=dict)
+    calls: dict[int, int] = field(default_factory=dict)
+    facts: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    told_flying: dict[int, int] = field(default_factory=dict)
+
+
+class FigureBoard:
+    """Not thread-safe: belongs to one event loop."""
+
+    def __init__(self, board: Board, gate: Gate) -> None:
+        self._board, self._gate = board, gate
+        self._tracks: dict[int, Track] = {}
+        self._flying: dict[int, set[str]] = {}
+        self._peers: dict[str, tuple[datetime, dict[int, int]]] = {}
+        self._facts: dict[str, dict[str, tuple[float, float]]] = {"water": {}, "poison": {}}  # value, end
+        self._out = _Outbox()
+
+    # What happened here
+
+    def began(self, hold: Hold) -> None:
+        """An attempt with a key holds its slot."""
+        key_id = _key_of(hold)
+        if key_id is not None:
+            self._flying.setdefault(key_id, set()).add(hold.ticket)
+            self._out.begun[key_id] = self._out.begun.get(key_id, 0) + 1
+
+    def ended(self, hold: Hold) -> None:
+        key_id = _key_of(hold)
+        if key_id is not None and key_id in self._flying:
+            self._flying[key_id].discard(hold.ticket)
+            if not self._flying[key_id]:
+                del self._flying[key_id]
+
+    def saw(self, report: Report, now: datetime) -> None:
+        """An attempt was reported. Answers about the request alone say nothing about speed or reliability."""
+        if report.probe or report.part is Part.LATE:
+            return
+        self._out.calls[report.key_id] = self._out.calls.get(report.key_id, 0) + 1
+        served = report.outcome.cause is Cause.SERVED
+        if served or is_failure(report.outcome):
+            sample = Sample(report.key_id, now, served, report.first_ms)
+            self._learn(sample)
+            self._out.samples.append(sample)
+
+    def saw_water(self, target: str, fraction: float, until: datetime) -> None:
+        """An account (or a key with a balance of its own) has this part of a credit or window left, until a reset.
+
+        The smallest known part counts; a new reading replaces the old one of the same target.
+        """
+        self._note("water", target, fraction, until)
+
+    def poison(self, fingerprint: str, until: datetime) -> None:
+        """A request of this likeness failed everywhere: one attempt only, until then."""
+        self._note("poison", fingerprint, 1.0, until)
+
+    # What is known
+
+    def of(self, key_id: int, account_id: int | None, caps: Caps, now: datetime) -> Figures:
+        """The figures of one key under its caps."""
+        at = now.timestamp()
+        track = self._tracks.get(key_id)
+        cap, cap_left_s, remaining = self._capped(key_id, caps, at)
+        in_flight = self.in_flight(key_id, now)
+        counts = self._board.counts.get(key_id)
+        target = key_target(key_id) if account_id is None else account_target(account_id)
+        ok, results = track.reliability(at) if track else (0, 0)
+        return Figures(
+            cap=cap,
+            cap_left_s=cap_left_s,
+            in_flight=in_flight,
+            calls_24h=(counts.calls_24h(now) if counts else 0) + in_flight,
+            median_ms=track.median_ms() if track else None,
+            sample_age_s=track.sample_age_s(at) if track else None,
+            ok=ok,
+            results=results,
+            mean_ms=track.mean_ms(at) if track else None,
+            baseline_ms=track.baseline_ms(at) if track else None,
+            water=self.water(target, now),
+            remaining=remaining,
+        )
+
+    def in_flight(self, key_id: int, now: datetime) -> int:
+        """Attempts under way with a key, in all processes."""
+        peers = (flying for heard, flying in self._peers.values() if (now - heard).total_seconds() <= PEER_KEPT_S)
+        return len(self._flying.get(key_id, ())) + sum(flying.get(key_id, 0) for flying in peers)
+
+    def water(self, target: str, now: datetime) -> float | None:
+        return self._known("water", target, now)
+
+    def is_poisoned(self, fingerprint: str, now: datetime) -> bool:
+        return self._known("poison", fingerprint, now) is not None
+
+    def served_since(self, key_id: int, moment: datetime) -> bool:
+        """Whether a key has served any request since."""
+        counts = self._board.counts.get(key_id)
+        return counts is not None and counts.last_served is not None and counts.last_served >= moment
+
+    # Pulses
+
+    def pulse(self) -> dict[str, Any] | None:
+        """What to tell the others; None = nothing new."""
+        out, flying = self._out, {key_id: len(tickets) for key_id, tickets in self._flying.items()}
+        if not (out.calls or out.begun or out.facts or flying or flying != out.told_flying):
+            return None
+        self._out = _Outbox(told_flying=flying)
+        return {
+            "samples": [[s.key_id, s.at.timestamp(), s.ok, s.first_ms] for s in out.samples],
+            "calls": list(out.calls.items()),
+            "begun": list(out.begun.items()),
+            "flying": list(flying.items()),
+            "facts": out.facts,
+        }
+
+    def hear(self, process: str, pulse: Mapping[str, Any], now: datetime) -> None:
+        """Take in another process's pulse."""
+        for key_id, at, ok, first_ms in pulse["samples"]:
+            sample = Sample(int(key_id), datetime.fromtimestamp(at, UTC), bool(ok), first_ms)
+            self._learn(sample)
+            if sample.ok:
+                self._board.hear_served(sample.key_id, sample.at)
+        for key_id, number in pulse["calls"]:
+            self._board.hear_calls(int(key_id), int(number), now)
+        for key_id, number in pulse["begun"]:
+            self._gate.hear_calls(key_target(key_id), int(number), now)
+        self._peers[process] = (now, {int(key_id): int(n) for key_id, n in pulse["flying"]})
+        for kind, facts in pulse["facts"].items():
+            known = self._facts.get(kind)
+            if known is not None:
+                known.update({name: (float(value), float(end)) for name, (value, end) in facts.items()})
+
+    def forget_elapsed(self, now: datetime) -> None:
+        """Upkeep: drop facts that are over and processes that are gone."""
+        at = now.timestamp()
+        for kind, facts in self._facts.items():
+            self._facts[kind] = {name: fact for name, fact in facts.items() if fact[1] > at}
+        gone = [name for name, (heard, _) in self._peers.items() if (now - heard).total_seconds() > PEER_KEPT_S]
+        for name in gone:
+            del self._peers[name]
+
+    def _learn(self, sample: Sample) -> None:
+        self._tracks.setdefault(sample.key_id, Track()).add(sample)
+
+    def _note(self, kind: str, name: str, value: float, until: datetime) -> None:
+        fact = (value, until.timestamp())
+        self._facts[kind][name] = fact
+        self._out.facts.setdefault(kind, {})[name] = fact
+
+    def _known(self, kind: str, name: str, now: datetime) -> float | None:
+        fact = self._facts[kind].get(name)
+        return fact[0] if fact is not None and fact[1] > now.timestamp() else None
+
+    def _capped(self, key_id: int, caps: Caps, at: float) -> tuple[str, float, int | None]:
+        cap, cap_left_s, remaining = "", 0.0, None
+        for span, limit in caps.windows():
+            window = self._gate.window(key_target(key_id), span)
+            left = window.frees_in(1, limit, at)
+            if left > cap_left_s:
+                cap, cap_left_s = span.name, left
+            if not span.of_tokens:
+                room = max(0, limit - window.sum_at(at))
+                remaining = room if remaining is None else min(remaining, room)
+        return cap, cap_left_s, remaining
+
+
+def _key_of(hold: Hold) -> int | None:
+    kind, _, number = hold.scope.partition(":")
+    return int(number) if kind == "key" else None
