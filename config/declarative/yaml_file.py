@@ -36,7 +36,7 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {}
-for _tag, _pattern, _first in (
+_TYPES = (
     (_NULL, r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
     (_BOOL, r"(?:true|True|TRUE|false|False|FALSE)", list("tTfF")),
     (_INT, r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)", list("-+0123456789")),
@@ -46,7 +46,8 @@ for _tag, _pattern, _first in (
         list("-+0123456789."),
     ),
     (_MERGE, r"<<", ["<"]),
-):
+)
+for _tag, _pattern, _first in _TYPES:
     _Loader.add_implicit_resolver(_tag, re.compile(f"^{_pattern}$"), _first)
 
 
@@ -161,6 +162,9 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+# Text is quoted when 1.1 or 1.2 would read it as something else: 08, 1e3 and 0o7 are numbers here only.
+for _tag, _pattern, _first in _TYPES:
+    _Dumper.add_implicit_resolver(_tag, re.compile(f"^{_pattern}$"), _first)
 _Dumper.add_representer(Decimal, lambda dumper, value: dumper.represent_scalar(_STR, format(value, "f"), style='"'))
 _Dumper.add_representer(Redacted, lambda dumper, _value: dumper.represent_scalar(REDACTED_TAG, ""))
 
