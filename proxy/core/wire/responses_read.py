@@ -237,7 +237,7 @@ def _tools(entries: list[Any], drops: Drops) -> list[Tool]:
                 drops.extend(tool, frozenset({"type", "name", "description", "parameters", "strict", "cache_control"}))
                 name = checks.text_at(tool, "name", f"{at}.name")
                 cache = checks.cache_mark(tool)
-                found.append(Tool(name, tool.get("description") or "", schema, tool.get("strict"), cache))
+                found.append(Tool(name, tool.get("description") or "", schema, tool.get("strict") or None, cache))
             case "custom":
                 if tool.get("format"):
                     drops.add("tools.format")

@@ -81,12 +81,7 @@ def common(form: Request, one: Dialect, other: Dialect) -> Request:
     if choice is not None and choice.names and "look" not in {tool.name for tool in form.tools}:
         form = replace(form, tool_choice=None)
     if Dialect.GEMINI in (one, other):
-        bare = tuple(
-            Message(
-                turn.role, tuple(replace(part, cache=None) if isinstance(part, Text) else part for part in turn.parts)
-            )
-            for turn in form.messages
-        )
+        bare = tuple(Message(turn.role, tuple(_bare(part) for part in turn.parts)) for turn in form.messages)
         form = replace(form, messages=bare, tools=tuple(replace(tool, cache=None) for tool in form.tools))
     return form
 
