@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from billing.core.usage import UsageMeter, read_usage
 from keys.core.admission import Admission, AdmitRequest, KeyOption, SettleRequest
@@ -17,12 +17,13 @@ from keys.core.dialect import Dialect
 from keys.core.outcome import Cause, Outcome, Reply, Scope, Verdict
 from keys.core.policy import Policy, overridden
 from keys.core.redact import redact
-from keys.core.report import Part, Report, Skip
+from keys.core.report import Part, Report, Skip, account_target, key_target
 from keys.core.state import kills, strikes_by
+from keys.core.water import share_left
 from keys.events import probe_soon
 from proxy import background
 from proxy.core import headers
-from proxy.core.answer import Answer, Translation, generated_bytes
+from proxy.core.answer import Answer, Translation, generated_bytes, marks_of
 from proxy.core.call import Call
 from proxy.core.chain import Target, Try, failure
 from proxy.core.errors import Code, Fault
@@ -35,19 +36,21 @@ from proxy.core.tries import (
     deadline_s,
     is_key,
     limit_fault,
+    poison_mark,
     target_of,
     translation_of,
     untranslatable,
     verbatim_of,
 )
 from proxy.core.wire.form import BrokenAnswer, Untranslatable
-from proxy.opening import Asked, Opened, open_answer
-from proxy.runtime import Runtime, poison_mark
+from proxy.opening import Asked, Opened, send_and_open
+from proxy.runtime import Runtime
 from proxy.transport import Exchange, Outgoing
 from routing.core.decision import Candidate, Decision
 from routing.core.fallback import reorder_after
 from routing.core.table import KeyInfo, UpstreamInfo
 
+WATER_FOR = timedelta(seconds=60)
 _JITTER_S = (0.2, 1.0)
 
 
@@ -257,27 +260,17 @@ class Failover:
             values=candidate.values,
             usage_option=usage_option,
         )
-        silence_s = upstream.timeouts.silence_s or policy.silence_s
-        connect_s = upstream.timeouts.connect_s or policy.connect_s
-        outgoing = Outgoing("POST", prepared.url, prepared.headers, prepared.body, connect_s)
         asked = Asked(
             prepared.operation,
             upstream.dialect,
             self.inbound.stream,
-            silence_s,
+            upstream.timeouts.silence_s or policy.silence_s,
             policy.hold_bytes,
             full=self.decision.stream_hold == "full",
         )
-        try:
-            async with asyncio.timeout(silence_s):
-                exchange = await self.runtime.transport.send(outgoing)
-        except TimeoutError:
-            exchange = Exchange(fault="silence", fault_text=f"no answer within {silence_s:g} s")
-        try:
-            return prepared, exchange, await open_answer(exchange, asked)
-        except asyncio.CancelledError:
-            exchange.abort()
-            raise
+        connect_s = upstream.timeouts.connect_s or policy.connect_s
+        outgoing = Outgoing("POST", prepared.url, prepared.headers, prepared.body, connect_s)
+        return prepared, *await send_and_open(self.runtime.transport, outgoing, asked)
 
     def _begun(
         self,
@@ -305,6 +298,7 @@ class Failover:
             made = replace(made, usage=usage, output_bytes=0 if usage else generated_bytes(opened.whole))
             exchange.release()
         call.chain = call.chain.with_try(made)
+        self._learn(made, exchange, opened)
         if call.probe is not None:
             runtime.store.let_go((), call.probe)
             call.probe = None
@@ -325,6 +319,17 @@ class Failover:
             translation=translation,
         )
 
+    def _learn(self, made: Try, exchange: Exchange, opened: Opened) -> None:
+        """Note how much of the key's rate windows is left, and what the answer creates on its account."""
+        share = share_left(exchange.headers)
+        if share is not None:
+            target = key_target(made.target.key_id)
+            if made.target.account_id is not None:
+                target = account_target(made.target.account_id)
+            self.runtime.store.figures.saw_water(target, share, self.runtime.now() + WATER_FOR)
+        if isinstance(opened.payload, dict):
+            self.call.marks.update(marks_of(made.target.dialect, opened.payload))
+
     async def _failed(self, made: Try, reply: Reply, candidate: Candidate, began: datetime) -> None:
         call, runtime = self.call, self.runtime
         now = runtime.now()
@@ -344,6 +349,7 @@ class Failover:
             outcome=outcome,
             began=began,
             epoch=candidate.epoch,
+            first_ms=made.ms if outcome.cause is Cause.TIMEOUT else None,
         )
         if strikes_by(outcome, call.policy) or kills(outcome, call.policy):
             self.late.append(Late(replace(report, part=Part.LATE), call.policy, candidate.balance))
@@ -357,14 +363,17 @@ class Failover:
         if not self.late:
             return
         runtime = self.runtime
-        judgement = judge(self.late, served=served, served_lately=runtime.served_lately(SERVED_WITHIN_S))
+        now, figures = runtime.now(), runtime.store.figures
+        since = now - timedelta(seconds=SERVED_WITHIN_S)
+        served_lately = {late.report.key_id for late in self.late if figures.served_since(late.report.key_id, since)}
+        judgement = judge(self.late, served=served, served_lately=served_lately)
         if judgement.poisoned:
-            runtime.poison[poison_mark(self.call)] = runtime.clock() + POISON_S
+            figures.poison(poison_mark(self.call), now + timedelta(seconds=POISON_S))
         if judgement.probe:
             runtime.threads.submit(probe_soon, judgement.probe)
         if judgement.apply:
             reports = [(late.report, late.policy) for late in judgement.apply]
-            runtime.note(await runtime.store.report_chain(reports, runtime.now()), self.call.received.request_id)
+            runtime.note(await runtime.store.report_chain(reports, now), self.call.received.request_id)
 
     def _note_skip(self, key_id: int, skipped: str, why: str, left_s: float | None) -> None:
         for upstream in self.call.admitted.table.upstreams.values():

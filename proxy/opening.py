@@ -14,7 +14,7 @@ from keys.core.outcome import Phase, Reply
 from proxy.core.sse import Event, EventTooLongError, Framer
 from proxy.core.wire.jsontext import loads
 from proxy.core.wire.reading import Kind, event_payload, has_content, is_error, is_whole, kind
-from proxy.transport import BrokeError, Exchange
+from proxy.transport import BrokeError, Exchange, Outgoing, Transport
 
 ERROR_BODY_MAX: Final = 65536
 WHOLE_MAX: Final = 128 * 1024 * 1024
@@ -50,6 +50,20 @@ class Opened:
     payload: Any = None
     events: Sequence[Event] = ()
     framer: Framer = field(default_factory=Framer)
+
+
+async def send_and_open(transport: Transport, outgoing: Outgoing, asked: Asked) -> tuple[Exchange, Opened]:
+    """Send a request and read its answer's beginning. Cancelled, it drops the connection."""
+    try:
+        async with asyncio.timeout(asked.silence_s):
+            exchange = await transport.send(outgoing)
+    except TimeoutError:
+        exchange = Exchange(fault="silence", fault_text=f"no answer within {asked.silence_s:g} s")
+    try:
+        return exchange, await open_answer(exchange, asked)
+    except asyncio.CancelledError:
+        exchange.abort()
+        raise
 
 
 async def open_answer(exchange: Exchange, asked: Asked) -> Opened:

@@ -1,14 +1,18 @@
-"""Room three: where does it go? The facts, the routing table and the key states make a decision."""
+"""Room three: where does it go? The facts, the routing table, the conversation and the key states make a decision."""
 
 from typing import Any
 
+from keys.stores.wheels import Spin
 from proxy.core.call import Call
 from proxy.core.errors import Code, Fault
+from proxy.core.tries import caps_of, poison_mark
 from proxy.runtime import Runtime
+from routing import sessions
 from routing.core.choose import choose
 from routing.core.decide import decide
-from routing.core.decision import Decision, Refusal, RefusalKind
-from routing.core.views import KeyView, Situation, charged
+from routing.core.decision import Decision, Refusal, RefusalKind, Target
+from routing.core.table import KeyInfo
+from routing.core.views import KeyView, Situation
 
 _CODES = {
     RefusalKind.NO_ROUTE: Code.MODEL_NOT_FOUND,
@@ -22,27 +26,55 @@ _CODES = {
 }
 
 
-def plan(call: Call, runtime: Runtime, draw: float) -> Decision:
-    """Decide, and charge the rotations for the lead. Never waits."""
-    facts, table = call.facts, call.admitted.table
+async def plan(call: Call, runtime: Runtime, draw: float) -> Decision:
+    """Decide, and charge the rotations for the lead. Waits only for what the store remembers of the conversation."""
+    facts, table, store = call.facts, call.admitted.table, runtime.store
     if facts is None:
         raise RuntimeError("plan before read")
     now = runtime.now()
-    target = choose(facts, table, now)
-    accounts = {key.id: (key.account_id, key.epoch) for hop in target.reachable for key in hop.upstream.keys}
-    keys = {
-        key_id: KeyView(standing=runtime.store.standing(key_id, accounts[key_id][0], model, now, accounts[key_id][1]))
-        for key_id, model in target.pairs
-    }
-    rotation = {scope: runtime.rotation.get(scope, {}) for scope in target.scopes}
-    situation = Situation(now=now, draw=draw, keys=keys, rotation=rotation, one_attempt=runtime.is_poison(call))
+    call.memory = memory = await sessions.recall(store.notes, facts, table, now)
+    target = choose(facts, table, now, memory.pin, memory.owners)
+    situation = Situation(
+        now=now,
+        draw=draw,
+        keys=_views(target, runtime),
+        rotation={scope: store.notes.rotation(scope) for scope in target.scopes},
+        pin=memory.pin,
+        owners=memory.owners,
+        one_attempt=store.figures.knows_poison and store.figures.is_poisoned(poison_mark(call), now),
+    )
     decision = decide(facts, table, situation, target)
     for charge in decision.charges:
-        runtime.rotation[charge.scope] = charged(runtime.rotation.get(charge.scope, {}), charge)
-    call.rule, call.group = decision.rule_name, decision.group_name
-    call.route = target.route.name if target.route is not None else ""
+        store.notes.spin(Spin(charge.scope, charge.add, charge.put, charge.drop))
+    call.decision = decision
     call.explained = explained(decision)
     return decision
+
+
+def _views(target: Target, runtime: Runtime) -> dict[int, KeyView]:
+    """Return what is known now of every key that the target reaches."""
+    keys: dict[int, KeyInfo] = {key.id: key for hop in target.reachable for key in hop.upstream.keys}
+    now, store = runtime.now(), runtime.store
+    views = {}
+    for key_id, model in target.pairs:
+        key = keys[key_id]
+        figures = store.figures.of(key_id, key.account_id, caps_of(key.limits), now)
+        views[key_id] = KeyView(
+            standing=store.standing(key_id, key.account_id, model, now, key.epoch),
+            cap=figures.cap,
+            cap_left_s=figures.cap_left_s,
+            in_flight=figures.in_flight,
+            calls_24h=figures.calls_24h,
+            median_ms=figures.median_ms,
+            sample_age_s=figures.sample_age_s,
+            ok=figures.ok,
+            results=figures.results,
+            mean_ms=figures.mean_ms,
+            baseline_ms=figures.baseline_ms,
+            water=figures.water,
+            remaining=figures.remaining,
+        )
+    return views
 
 
 def fault_of(refusal: Refusal) -> Fault:

@@ -105,8 +105,9 @@ async def drain(answer: Answer, passage: Passage, *, limit_bytes: int, limit_s: 
         answer.source.abort()
 
 
-def settled(answer: Answer, passage: Passage) -> Try:
+def settled(call: Call, answer: Answer, passage: Passage) -> Try:
     """Return the answer's try with what was learnt while it was relayed."""
+    call.marks |= passage.marks
     usage = answer.meter.result() if answer.meter is not None else None
     return replace(answer.made, usage=usage, output_bytes=passage.output)
 

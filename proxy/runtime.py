@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from keys.stores.redis import RedisStore, client_of
 from proxy import background
 from proxy.core.call import Call
 from proxy.transport import Transport
-from routing.core.identity import digest
 from routing.snapshot import Keeper
 
 logger = logging.getLogger("proxy.runtime")
@@ -36,7 +34,7 @@ DRAIN_S = 30.0
 
 @dataclass(slots=True)
 class Runtime:
-    """One per process. `rotation` holds the draws of groups and upstreams; each process rotates for itself."""
+    """One per process."""
 
     keeper: Keeper
     store: StateStore
@@ -44,9 +42,6 @@ class Runtime:
     recorder: Recorder
     threads: ThreadPoolExecutor
     calls: dict[str, Call] = field(default_factory=dict)
-    rotation: dict[str, dict[str, int]] = field(default_factory=dict)
-    served: dict[int, float] = field(default_factory=dict)  # upstream key -> when it last served, monotonic
-    poison: dict[str, float] = field(default_factory=dict)  # requests that failed everywhere, until when
     usage_refused: set[int] = field(default_factory=set)  # upstreams that do not know stream_options
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = timezone.now
@@ -56,24 +51,6 @@ class Runtime:
         real = [change for change in changes if change.changed]
         if real:
             self.threads.submit(events.note_changes, real, request_id)
-
-    def served_lately(self, within_s: float) -> frozenset[int]:
-        """Return the keys that served a request in this process within so many seconds."""
-        since = self.clock() - within_s
-        return frozenset(key_id for key_id, at in self.served.items() if at >= since)
-
-    def is_poison(self, call: Call) -> bool:
-        """Whether a request like this failed everywhere a short while ago."""
-        if not self.poison:
-            return False
-        now = self.clock()
-        self.poison = {mark: until for mark, until in self.poison.items() if until > now}
-        return poison_mark(call) in self.poison
-
-
-def poison_mark(call: Call) -> str:
-    """Return what tells a request from others of its line, whoever sends it again."""
-    return digest(str(call.admitted.line.id), blake2b(call.received.body, digest_size=16).hexdigest())
 
 
 class _Holder:

@@ -13,8 +13,12 @@ from proxy.core.answer import Answer
 from proxy.core.booking import bundle_of, main_try
 from proxy.core.call import Call
 from proxy.core.chain import Try
+from proxy.core.ending import End
 from proxy.core.errors import Code, Fault
 from proxy.runtime import Runtime
+from routing import sessions
+from routing.core.sticky import cached_tokens, owner_of, session_mark
+from routing.core.views import Pin
 
 NOT_RECORDED = Fault(Code.RECORDING_UNAVAILABLE, "The call could not be recorded; the answer is withheld.", wait_s=5)
 
@@ -41,21 +45,50 @@ async def give_back(call: Call, runtime: Runtime) -> None:
     """Release the call's slots and report what the serving attempt taught about its key."""
     reports = _reports(call)
     call.unreported = False
-    for report in reports:
-        if report.outcome.cause is Cause.SERVED:
-            runtime.served[report.key_id] = runtime.clock()
     holds = (*call.key_holds, *call.caller_holds)
     call.key_holds = call.caller_holds = ()
-    if not reports and not holds:
-        return
     made = main_try(call)
     usage = made.usage if made is not None else None
+    await remember(call, runtime)
     tokens = None if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
     request = SettleRequest(
         reports=tuple((report, call.policy) for report in reports), holds=holds, tokens=tokens, probe=call.probe
     )
     call.probe = None
     runtime.note(await runtime.store.settle(request, runtime.now()), call.received.request_id)
+
+
+async def remember(call: Call, runtime: Runtime) -> None:
+    """Pin the conversation to the key that answered, and keep on whose account the answer's ids and signatures live."""
+    made, facts, decision = call.chain.served, call.facts, call.decision
+    if call.ending.end is not End.FINISHED or made is None or facts is None or decision is None:
+        return
+    now, notes = runtime.now(), runtime.store.notes
+    rule = decision.target.rule
+    if call.memory.names and rule is not None:
+        pin = Pin(
+            key_id=made.target.key_id,
+            upstream_id=made.target.upstream_id,
+            rule_id=rule.id,
+            group_id=decision.target.group.id if decision.target.group is not None else None,
+            answered_at=now,
+            cached_tokens=cached_tokens(made.usage, made.target.dialect),
+        )
+        await sessions.keep_pin(notes, call.memory, pin, now)
+    if call.marks:
+        upstream = call.admitted.table.upstreams.get(made.target.upstream_id)
+        key = next((key for key in upstream.keys if key.id == made.target.key_id), None) if upstream else None
+        if upstream is not None and key is not None:
+            await sessions.keep_owner(notes, facts, call.marks, owner_of(upstream, key), now)
+
+
+def session_of(call: Call, made: Try) -> str:
+    """Return what the client is told about its conversation."""
+    decision = call.decision
+    if decision is None:
+        return "none"
+    identified = bool(call.memory.names)
+    return session_mark(decision.hold, decision.pinned_key_id, made.target.key_id, identified=identified).value
 
 
 def broke(call: Call, answer: Answer, made: Try, reply: Reply, runtime: Runtime) -> Outcome:
@@ -98,5 +131,6 @@ def _reports(call: Call) -> Sequence[Report]:
             outcome=made.outcome,
             began=call.began if call.began is not None else call.received.at,
             epoch=key.epoch,
+            first_ms=made.first_content_ms,
         ),
     )

@@ -90,7 +90,7 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
     try:
         try:
             inbound, call.facts = read(call.admitted, endpoint)
-            decision = plan(call, runtime, random.random())  # noqa: S311  # picks a key, no secret
+            decision = await plan(call, runtime, random.random())  # noqa: S311  # picks a key, no secret
             if decision.refusal is not None:
                 raise Refused(fault_of(decision.refusal))
         except Refused as refused:
@@ -118,6 +118,7 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
         return await finish_failed(call, result, runtime)
     call.ending.http_status = result.status
     call.dropped = result.dropped
+    call.session = settle.session_of(call, result.made)
     if result.whole is None:
         body = stream(call, result, runtime)
         headers = stream_headers(call, result.headers)
@@ -152,7 +153,7 @@ async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncIterator[
     try:
         async for part, is_last in chunks(call, answer, passage, runtime.clock):
             if is_last:
-                answer.made = settled(answer, passage)
+                answer.made = settled(call, answer, passage)
                 call.chain = call.chain.with_last(answer.made)
                 call.ending.finish()
                 try:
@@ -199,7 +200,7 @@ async def end_broken(
     """Record a stream that died after content and return the error event that tells the client."""
     answer.source.abort()
     reply = Reply(status=answer.status, body=problem.said, fault=problem.fault, dialect=answer.dialect)
-    outcome = settle.broke(call, answer, settled(answer, passage), reply, runtime)
+    outcome = settle.broke(call, answer, settled(call, answer, passage), reply, runtime)
     told = f": {outcome.message}" if outcome.message else ""
     fault = Fault(Code.UPSTREAM_FAILED, f"The upstream broke off in the middle of its answer{told}", source="upstream")
     call.ending.fail(fault)
@@ -232,7 +233,7 @@ async def leave_stream(call: Call, answer: Answer, passage: Passage, runtime: Ru
     call.ending.cancel()
     if answer.whole is None:
         await drain(answer, passage, limit_bytes=1 << 20, limit_s=call.policy.drain_s)
-        settle.aborted(call, settled(answer, passage))
+        settle.aborted(call, settled(call, answer, passage))
     else:
         settle.aborted(call, answer.made)
     await settle.record_quietly(call, runtime)

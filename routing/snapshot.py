@@ -44,8 +44,9 @@ def read_table() -> RoutingTable:
 
     Raises DatabaseError when it is down and UndecryptableError when the encryption keys do not fit.
     """
+    outermost = not connection.in_atomic_block
     with transaction.atomic():
-        if connection.vendor == "postgresql":
+        if outermost and connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         tenants = {row.pk: row for row in Tenant.objects.all()}

@@ -28,8 +28,13 @@ class Persistence(Protocol):
 class StateStore(Protocol):
     """Key states. Every `now` is aware and UTC. No call raises for a store that is down or waits longer than 1 s."""
 
-    figures: FigureBoard  # speed, reliability, load, low water, poison: sync, from memory
-    notes: Notes  # rotations (sync) and records (one round trip)
+    @property
+    def figures(self) -> FigureBoard:
+        """Speed, reliability, load, low water, poison: sync, from memory."""
+
+    @property
+    def notes(self) -> Notes:
+        """Rotations (sync) and records (one round trip)."""
 
     def standing(self, key_id: int, account_id: int | None, model: str, now: datetime, epoch: int = 0) -> Standing:
         """Judge a key for a model from memory; no I/O. `epoch` is the routing table's."""

@@ -9,7 +9,9 @@ from keys.core.dialect import Dialect
 from keys.core.policy import Policy
 from proxy.core.chain import Chain
 from proxy.core.ending import Ending
+from routing.core.decision import Decision
 from routing.core.facts import Facts
+from routing.core.memory import Memory
 from routing.core.table import GatewayKeyInfo, LineInfo, RoutingTable, TenantInfo
 
 
@@ -50,10 +52,10 @@ class Call:
     facts: Facts | None = None
     chain: Chain = field(default_factory=Chain)
     ending: Ending = field(default_factory=Ending)
-    rule: str = ""
-    group: str = ""
-    route: str = ""
+    memory: Memory = field(default_factory=Memory)
+    decision: Decision | None = None
     session: str = "none"
+    marks: set[str] = field(default_factory=set)  # ids and signatures that the answer hands out, hashed
     explained: dict[str, Any] = field(default_factory=dict)  # the decision, for the record
     dropped: tuple[str, ...] = ()  # members that a translation left out
     abandoned: bool = False  # the client left: no further attempt starts
@@ -73,6 +75,22 @@ class Call:
     def model(self) -> str:
         """The model that the client asked for."""
         return self.facts.model if self.facts is not None else ""
+
+    @property
+    def rule(self) -> str:
+        """The rule that decided."""
+        return self.decision.rule_name if self.decision is not None else ""
+
+    @property
+    def group(self) -> str:
+        """The strategy group it chose."""
+        return self.decision.group_name if self.decision is not None else ""
+
+    @property
+    def route(self) -> str:
+        """The route that was judged."""
+        route = self.decision.target.route if self.decision is not None else None
+        return route.name if route is not None else ""
 
     def elapsed_ms(self, clock_s: float) -> int:
         """Milliseconds since the request came in."""

@@ -103,6 +103,7 @@ class TranslatedPassage(Passage):
         if what is Kind.ERROR or not is_whole(event):
             self.error = event
             return []
+        self._look_for_marks(event)
         if has_usage(event.raw) and self._meter is not None and (payload := event_payload(event)) is not None:
             self._meter.feed(payload)
         parts = self._translator.feed(event)

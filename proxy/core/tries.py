@@ -1,6 +1,7 @@
 """What the failover loop asks of core: limits as the store knows them, targets, verbatim answers, the deadline."""
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from keys.core.admission import Admission, Caller, Hold
 from keys.core.dialect import Dialect
@@ -16,6 +17,7 @@ from proxy.core.sending import Inbound, Prepared
 from proxy.core.translating import read_form, write_for
 from proxy.core.wire.form import Untranslatable
 from routing.core.decision import Candidate
+from routing.core.identity import digest
 from routing.core.table import KeyInfo, Limits
 
 _CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
@@ -96,6 +98,11 @@ def deadline_s(policy: Policy, inbound: Inbound) -> float:
         if seconds > 0:
             found.append(seconds)
     return min(found)
+
+
+def poison_mark(call: Call) -> str:
+    """Return what tells a request from others of its line, whoever sends it again."""
+    return digest(str(call.admitted.line.id), blake2b(call.received.body, digest_size=16).hexdigest())
 
 
 def untranslatable(inbound: Inbound, dialect: Dialect, model: str) -> Untranslatable | None:
