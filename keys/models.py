@@ -10,6 +10,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
 
 from tenants.encryption import EncryptedTextField
+from tenants.fields import WebAddressField
 from tenants.managers import TenantQuerySet
 from tenants.models import Tenant, slug_validator
 from tenants.validators import validate_globs, validate_timezone
@@ -55,7 +56,7 @@ class Account(models.Model):
     credit_amount = models.DecimalField(_("credit"), max_digits=30, decimal_places=12, null=True, blank=True)
     credit_currency = models.CharField(_("credit currency"), max_length=3, blank=True)
     credit_period = models.CharField(_("credit period"), max_length=8, choices=Period.choices, blank=True)
-    balance_url = models.URLField(_("balance address"), max_length=500, blank=True)
+    balance_url = WebAddressField(_("balance address"), max_length=500, blank=True)
 
     objects = TenantQuerySet["Account"].as_manager()
 

@@ -11,6 +11,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
 
 from tenants.encryption import EncryptedTextField
+from tenants.fields import WebAddressField
 from tenants.managers import TenantQuerySet
 from tenants.validators import validate_currency, validate_globs, validate_timezone
 
@@ -36,7 +37,7 @@ class Tenant(models.Model):
     timezone = models.CharField(_("time zone"), max_length=64, default="UTC", validators=[validate_timezone])
     currency = models.CharField(_("currency"), max_length=3, default="USD", validators=[validate_currency])
     alert_emails = models.JSONField(_("alert e-mail addresses"), default=list, blank=True)
-    alert_webhook = models.URLField(_("alert webhook"), max_length=500, blank=True)
+    alert_webhook = WebAddressField(_("alert webhook"), max_length=500, blank=True)
     webhook_secret = EncryptedTextField(_("webhook signing secret"), blank=True, default="")
     enabled = models.BooleanField(_("enabled"), default=True)
     created = models.DateTimeField(_("created"), default=now, editable=False)
