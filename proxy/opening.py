@@ -91,12 +91,12 @@ async def _open(exchange: Exchange, asked: Asked) -> Opened:
 
 async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
     first = b""
-    while not first.strip():
+    while (begins := _begins_stream(first)) is None:
         data = await exchange.chunk()
         if not data:
             return Opened(failed=_reply(exchange, asked, first, usable=False))
         first += data
-    if not first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_STREAM_STARTS):
+    if not begins:
         body = first + await exchange.read(ERROR_BODY_MAX)
         return Opened(failed=_reply(exchange, asked, body, usable=False))
     framer = Framer()
@@ -146,6 +146,14 @@ def _end_of(events: Sequence[Event], asked: Asked) -> Event | None:
         if kind(asked.dialect, event) in (Kind.END, Kind.ERROR) or not is_whole(event):
             return event
     return None
+
+
+def _begins_stream(first: bytes) -> bool | None:
+    """Tell whether an answer that starts like this is a stream of events; None = too short to tell."""
+    start = first.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(_STREAM_STARTS):
+        return True
+    return None if any(one.startswith(start) for one in _STREAM_STARTS) else False
 
 
 def _look(held: Sequence[Event], asked: Asked, exchange: Exchange) -> Opened | None:
