@@ -32,12 +32,12 @@ def parse_json(body: bytes) -> Any:
 
 
 def loads(data: bytes) -> Any:
-    """Read an upstream's JSON, NaN included. Raises ValueError."""
+    """Read an upstream's JSON, NaN and bytes that are no UTF-8 (half a character) included. Raises ValueError."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            return json.loads(data)
+            return json.loads(data.decode("utf-8-sig", "replace"))
         except RecursionError as exc:
             raise ValueError(MAX_DEPTH_TEXT) from exc
 
