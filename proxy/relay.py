@@ -9,6 +9,7 @@ from proxy.core.call import Call
 from proxy.core.chain import Try
 from proxy.transport import BrokeError
 
+_LOOK_AGAIN_S = 0.1
 LATE_S = 1.0  # how long the end is held for what an upstream sends behind it
 
 
@@ -25,26 +26,41 @@ class StreamFailedError(Exception):
 
 
 class Silence:
-    """Drops an answer that sends no content for too long. One timer per stream, not one per chunk."""
+    """Drops an answer that sends no content for too long. One timer per stream, not one per chunk.
+
+    Time that the client takes to read does not count: it is no fault of the upstream's.
+    """
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._loop = asyncio.get_running_loop()
         self._last = self._loop.time()
+        self._held_since: float | None = None
         self._timer = self._loop.call_later(answer.silence_s, self._look)
 
     def heard(self) -> None:
         """Content came."""
         self._last = self._loop.time()
 
+    def hold(self) -> None:
+        """The client is given something: the wait that follows is its own."""
+        self._held_since = self._loop.time()
+
+    def go_on(self) -> None:
+        """The client has taken it."""
+        if self._held_since is not None:
+            self._last += self._loop.time() - self._held_since
+            self._held_since = None
+
     def stop(self) -> None:
         """Watch no longer."""
         self._timer.cancel()
 
     def _look(self) -> None:
-        left = self._last + self._answer.silence_s - self._loop.time()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+        now = self._loop.time()
+        left = self._last + self._answer.silence_s - (now if self._held_since is None else self._held_since)
+        if left > 0 or self._held_since is not None:
+            self._timer = self._loop.call_later(max(left, _LOOK_AGAIN_S), self._look)
         else:
             self._answer.source.abort("silence", f"no content for {self._answer.silence_s:g} s")
 
@@ -61,12 +77,16 @@ async def chunks(
         part = passage.take(answer.opening)
         answer.opening = []
         while True:
-            if passage.error is not None:
-                raise StreamFailedError(None, passage.error.data)
             if part:
                 _delivered(call, answer, clock)
-                silence.heard()
+                if passage.content:
+                    passage.content = False
+                    silence.heard()
+                silence.hold()
                 yield part, False
+                silence.go_on()
+            if passage.error is not None:  # what came before it, in the same read, is the client's
+                raise StreamFailedError(None, passage.error.data)
             if passage.ended:
                 break
             data = await _chunk(answer)

@@ -109,7 +109,7 @@ class Passage:
         self._withhold = answer.withhold_usage
         self._rename = answer.rename
         self._held: list[bytes] = []
-        self.content = False  # content stood in what was passed on
+        self.content = False  # content stood in what was passed on; who reads it may set it back
         self.finished = False  # a stop reason was seen
         self.ended = False  # the dialect's end was seen
         self.error: Event | None = None  # the error event that ended the stream
