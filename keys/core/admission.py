@@ -96,8 +96,9 @@ class Admission:
 
     Granted: `key_id` serves; settle `holds` when the attempt is over. Not granted: `blocks` say why. `callers_passed`
     with no key: the callers' holds are in `holds` all the same, and stay yours to settle; ask again without `callers`.
-    `busy` lists full keys and why, also those passed over before the granted one. `degraded`: the shared store did not
-    answer, so windows were not looked at and slots are this process's own count.
+    `busy` lists full keys and why, also those passed over before the granted one. `probe` is the half-open lease, None
+    when none was needed. `degraded`: the shared store did not answer, so windows were not looked at and slots are this
+    process's own count.
     """
 
     key_id: int | None = None

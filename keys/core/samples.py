@@ -13,7 +13,7 @@ from statistics import median
 
 FIRSTS, FIRSTS_MIN = 32, 3
 RESULTS, RESULTS_S = 50, 1800.0
-PACE_S, PACE_MIN = 300.0, 3
+PACE_S, PACE_GRAIN_S, PACE_MIN = 300.0, 10.0, 3
 BASELINE_BUCKETS, BASELINE_MIN = 288, 20
 SLOW_FACTOR = 3.0  # what keeps a bucket out of the baseline
 
@@ -47,28 +47,62 @@ class Figures:
 
 
 @dataclass(slots=True)
-class Track:
-    """The last samples of one key."""
+class Tally:
+    """A count of times and their sum."""
 
-    firsts: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=FIRSTS))  # at, ms
+    count: int = 0
+    total: float = 0.0
+
+    def add(self, other: "Tally") -> None:
+        self.count += other.count
+        self.total += other.total
+
+    def mean(self, least: int) -> float | None:
+        return self.total / self.count if self.count >= least else None
+
+
+@dataclass(slots=True)
+class Track:
+    """The last samples of one key. Moments are seconds since 1970."""
+
+    firsts: deque[float] = field(default_factory=lambda: deque(maxlen=FIRSTS))
+    newest: float | None = None  # when the last of them came
     results: deque[tuple[float, bool]] = field(default_factory=lambda: deque(maxlen=RESULTS))
-    pace: deque[tuple[float, float]] = field(default_factory=deque)  # the last five minutes
-    usual: dict[int, tuple[int, float]] = field(default_factory=dict)  # bucket -> count, sum
+    pace: dict[int, Tally] = field(default_factory=dict)  # ten seconds each, the last five minutes
+    usual: dict[int, Tally] = field(default_factory=dict)  # five minutes each, the day before that
+    _known: tuple[int, Figures] | None = None  # figures of the present second
+
+    def figures(self, now: float) -> Figures:
+        """The six figures that samples tell, to a second; the rest at their defaults."""
+        if self._known is None or self._known[0] != int(now):
+            ok, results = self.reliability(now)
+            found = Figures(
+                median_ms=self.median_ms(),
+                sample_age_s=self.sample_age_s(now),
+                ok=ok,
+                results=results,
+                mean_ms=self.mean_ms(now),
+                baseline_ms=self.baseline_ms(now),
+            )
+            self._known = (int(now), found)
+        return self._known[1]
 
     def add(self, sample: Sample) -> None:
+        self._known = None
         at = sample.at.timestamp()
         self.results.append((at, sample.ok))
         if sample.first_ms is not None:
-            self.firsts.append((at, sample.first_ms))
+            self.firsts.append(sample.first_ms)
+            self.newest = at
             self._age(at)
-            self.pace.append((at, sample.first_ms))
+            self.pace.setdefault(int(at // PACE_GRAIN_S), Tally()).add(Tally(1, sample.first_ms))
 
     def median_ms(self) -> float | None:
         """Median of the last 32; None below 3."""
-        return float(median(ms for _, ms in self.firsts)) if len(self.firsts) >= FIRSTS_MIN else None
+        return float(median(self.firsts)) if len(self.firsts) >= FIRSTS_MIN else None
 
     def sample_age_s(self, now: float) -> float | None:
-        return max(0.0, now - self.firsts[-1][0]) if self.firsts else None
+        return None if self.newest is None else max(0.0, now - self.newest)
 
     def reliability(self, now: float) -> tuple[int, int]:
         """How many succeeded, of how many: the last 50 within half an hour."""
@@ -76,36 +110,35 @@ class Track:
         return sum(recent), len(recent)
 
     def mean_ms(self, now: float) -> float | None:
-        """Mean of the last five minutes; None below 3 samples."""
-        return _mean([ms for at, ms in self.pace if now - at <= PACE_S], PACE_MIN)
+        """Mean of the last five minutes, to ten seconds; None below 3 samples."""
+        self._age(now)
+        return _sum(self.pace.values()).mean(PACE_MIN)
 
     def baseline_ms(self, now: float) -> float | None:
         """The usual pace; None below 20 samples."""
         self._age(now)
-        newest = int(now // PACE_S)
-        kept = [entry for bucket, entry in self.usual.items() if newest - BASELINE_BUCKETS <= bucket <= newest]
-        count = sum(n for n, _ in kept)
-        return sum(total for _, total in kept) / count if count >= BASELINE_MIN else None
+        return _sum(self.usual.values()).mean(BASELINE_MIN)
 
     def _age(self, now: float) -> None:
-        """Move what is older than five minutes from the pace to the usual."""
-        leaving: dict[int, list[float]] = {}
-        while self.pace and now - self.pace[0][0] > PACE_S:
-            at, ms = self.pace.popleft()
-            leaving.setdefault(int(at // PACE_S), []).append(ms)
-        for bucket, times in leaving.items():
-            self._accustom(bucket, times)
+        """Move what is older than five minutes from the pace to the usual, and forget what is older than a day."""
+        oldest = int((now - PACE_S) // PACE_GRAIN_S)
+        leaving: dict[int, Tally] = {}
+        for grain in [grain for grain in self.pace if grain < oldest]:
+            leaving.setdefault(int(grain * PACE_GRAIN_S // PACE_S), Tally()).add(self.pace.pop(grain))
+        for bucket, tally in leaving.items():
+            self._accustom(bucket, tally)
+        day_ago = int(now // PACE_S) - BASELINE_BUCKETS
+        if any(bucket < day_ago for bucket in self.usual):
+            self.usual = {bucket: tally for bucket, tally in self.usual.items() if bucket >= day_ago}
 
-    def _accustom(self, bucket: int, times: list[float]) -> None:
-        count, total = sum(n for n, _ in self.usual.values()), sum(t for _, t in self.usual.values())
-        if count >= BASELINE_MIN and sum(times) / len(times) > SLOW_FACTOR * total / count:
-            return
-        known, known_sum = self.usual.get(bucket, (0, 0.0))
-        self.usual[bucket] = (known + len(times), known_sum + sum(times))
-        while len(self.usual) > BASELINE_BUCKETS:
-            del self.usual[min(self.usual)]
+    def _accustom(self, bucket: int, tally: Tally) -> None:
+        usual = _sum(self.usual.values()).mean(BASELINE_MIN)
+        if usual is None or tally.total <= SLOW_FACTOR * usual * tally.count:
+            self.usual.setdefault(bucket, Tally()).add(tally)
 
 
-def _mean(values: Iterable[float], least: int) -> float | None:
-    found = list(values)
-    return sum(found) / len(found) if len(found) >= least else None
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    result = Tally()
+    for tally in tallies:
+        result.add(tally)
+    return result

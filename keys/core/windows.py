@@ -5,8 +5,8 @@ in every interval of the window's length, at the price of being up to one bucket
 in an hour, a quarter of an hour in a day). `keys/stores/lua/shared.lua` repeats this arithmetic; one suite tests both.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -61,12 +61,15 @@ class Caps:
     tokens_per_day: int | None = None
     concurrency: int | None = None
 
-    def windows(self) -> Iterator[tuple[Span, int]]:
+    def windows(self) -> tuple[tuple[Span, int], ...]:
         """The spans that are limited, with their limits."""
-        for span in SPANS:
-            limit = getattr(self, span.name)
-            if limit is not None:
-                yield span, limit
+        return _windows_of(self)
+
+
+@lru_cache(maxsize=4096)
+def _windows_of(caps: Caps) -> tuple[tuple[Span, int], ...]:
+    limits = ((span, getattr(caps, span.name)) for span in SPANS)
+    return tuple((span, limit) for span, limit in limits if limit is not None)
 
 
 def caps_of(limits: HasLimits) -> Caps:

@@ -20,6 +20,7 @@ from keys.stores.board import Board
 from keys.stores.gate import Gate
 
 PULSE_MAX = 500  # samples in one pulse; the oldest of more are dropped
+_UNKNOWN = Figures()
 PEER_KEPT_S = 30.0  # a process that has been silent for so long has no calls in flight
 
 
@@ -91,18 +92,18 @@ class FigureBoard:
         in_flight = self.in_flight(key_id, now)
         counts = self._board.counts.get(key_id)
         target = key_target(key_id) if account_id is None else account_target(account_id)
-        ok, results = track.reliability(at) if track else (0, 0)
+        sampled = track.figures(at) if track else _UNKNOWN
         return Figures(
             cap=cap,
             cap_left_s=cap_left_s,
             in_flight=in_flight,
             calls_24h=(counts.calls_24h(now) if counts else 0) + in_flight,
-            median_ms=track.median_ms() if track else None,
-            sample_age_s=track.sample_age_s(at) if track else None,
-            ok=ok,
-            results=results,
-            mean_ms=track.mean_ms(at) if track else None,
-            baseline_ms=track.baseline_ms(at) if track else None,
+            median_ms=sampled.median_ms,
+            sample_age_s=sampled.sample_age_s,
+            ok=sampled.ok,
+            results=sampled.results,
+            mean_ms=sampled.mean_ms,
+            baseline_ms=sampled.baseline_ms,
             water=self.water(target, now),
             remaining=remaining,
         )

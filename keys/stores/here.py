@@ -14,13 +14,17 @@ from keys.stores.waiting import Patience
 def admit_here(board: Board, gate: Gate, request: AdmitRequest, now: datetime, patience: Patience) -> Admission:
     """One try; queues the ticket when it may wait, takes the leases when it is granted."""
     keys, passed = board.eligible(request, now)
-    answer = replace(gate.admit(request, keys, board.leased(now), now), passed=passed)
+    answer = gate.admit(request, keys, board.leased(now), now)
+    if passed:
+        answer = replace(answer, passed=passed)
     gate.leave(request.ticket, patience.queued)
     if not answer.granted:
         scopes = [block.scope for block in answer.blocks if patience.allows(block)]
         gate.queue(request.ticket, scopes, patience.arrived)
         return answer
     probes = next(one.probes for one in keys if one.key.key_id == answer.key_id)
+    if not probes:
+        return answer
     board.lease(probes, request.ticket, now)
     return replace(answer, probe=ProbeLease(request.ticket, probes))
 

@@ -119,7 +119,7 @@ class RedisStore(Verbs):
                 self.gate.note(hold, now)
             if admission.probe is not None:
                 self.board.note_lease(admission.probe.targets, admission.probe.holder, now)
-            return replace(admission, passed=passed)
+            return replace(admission, passed=passed) if passed else admission
         open_request = request if self.health is Health.NO_SCRIPTS else without_rates(request)
         admission = admit_here(self.board, self.gate, open_request, now, patience)
         self._keep(admission.holds)

@@ -87,7 +87,8 @@ class Admitting(ABC):
         patience, waited = Patience(wait_s, now.timestamp()), 0.0
         try:
             while True:
-                patience = replace(patience, left_s=wait_s - waited, queued=waiting.scopes)
+                if waited:
+                    patience = replace(patience, left_s=wait_s - waited, queued=waiting.scopes)
                 answer = await self._attempt(waiting.request, now + timedelta(seconds=waited), patience)
                 waiting.note(answer)
                 blocks = [block for block in _waitable(answer) if patience.allows(block)]
@@ -128,12 +129,14 @@ class _Waiting:
 
     def note(self, answer: Admission) -> None:
         """The callers' limits are passed once; what was taken there stays taken while a key is waited for."""
-        if answer.callers_passed and self.request.callers:
+        if answer.callers_passed and self.request.callers and not answer.granted:
             self.held = answer.holds[: len(self.request.callers)]
             self.request = replace(self.request, callers=())
 
     def finish(self, answer: Admission, waited_s: float) -> Admission:
         self.finished = True
+        if not waited_s and not self.held:
+            return answer
         own = tuple(hold for hold in answer.holds if hold not in self.held)
         return replace(answer, holds=(*self.held, *own), waited_s=waited_s)
 

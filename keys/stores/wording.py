@@ -52,7 +52,7 @@ def admission_of(
         key_id=key.key_id,
         callers_passed=True,
         holds=(*holds, _hold(key_target(key.key_id), key.caps, request, now)),
-        probe=ProbeLease(request.ticket, chosen.probes),
+        probe=ProbeLease(request.ticket, chosen.probes) if chosen.probes else None,
         busy=_blocks(answer["busy"]),
     )
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from keys.core.samples import Sample, Track
+from keys.core.samples import Figures, Sample, Track
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -48,7 +48,8 @@ def test_reliability_forgets_after_half_an_hour_and_fifty() -> None:
 def test_the_mean_is_of_five_minutes_and_three_samples() -> None:
     track = tracked(sample(0, 100), sample(100, 200), sample(200, 600))
     assert track.mean_ms(at(300)) == 300
-    assert track.mean_ms(at(301)) is None
+    assert track.mean_ms(at(309)) == 300
+    assert track.mean_ms(at(310)) is None
 
 
 def test_the_usual_pace_leaves_the_present_out() -> None:
@@ -68,7 +69,19 @@ def test_the_usual_pace_is_that_of_a_day(age_s: float, expected: float | None) -
     assert tracked(*(sample(n, 300) for n in range(20))).baseline_ms(at(age_s)) == expected
 
 
+def test_figures_follow_samples_and_seconds() -> None:
+    track = tracked(sample(0), sample(0), sample(0, 400, ok=False))
+    assert track.figures(at(0.5)) == Figures(
+        median_ms=100, sample_age_s=0.5, ok=2, results=3, mean_ms=200, baseline_ms=None
+    )
+    assert track.figures(at(0.9)).sample_age_s == 0.5
+    assert track.figures(at(1)).sample_age_s == 1
+    track.add(sample(1))
+    assert track.figures(at(1)).results == 4
+
+
 def test_memory_is_bounded() -> None:
     track = tracked(*(sample(300 * n, 300) for n in range(400)))
-    assert (len(track.usual), len(track.firsts), len(track.results)) == (288, 32, 50)
-    assert len(track.pace) <= 2
+    assert (len(track.usual), len(track.firsts), len(track.results)) == (287, 32, 50)
+    crowd = tracked(*(sample(n / 100, 300) for n in range(10_000)))
+    assert len(crowd.pace) == 10

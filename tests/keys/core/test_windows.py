@@ -35,7 +35,7 @@ def test_spans_have_their_lengths() -> None:
 
 def test_caps_name_their_windows() -> None:
     assert caps_of(Limits()) == Caps(1, 2, 3, 4, 5, 6)
-    assert [(span.name, limit) for span, limit in Caps(rpm=9, tokens_per_day=0, concurrency=4).windows()] == [
+    assert [(span.name, n) for span, n in Caps(rpm=9, tokens_per_day=0, concurrency=4).windows()] == [
         ("rpm", 9),
         ("tokens_per_day", 0),
     ]
