@@ -5,18 +5,31 @@ for the standing of `Target.pairs` and the rotations of `Target.scopes` in one g
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from routing.core.decision import Bar, Hop, Refusal, RefusalKind, Target
 from routing.core.facts import Facts
-from routing.core.rules import Judgement, has_target, judge, judge_hop, local_time
+from routing.core.rules import HopJudgement, Judgement, has_target, is_second_phase, judge, judge_hop, local_time
 from routing.core.sticky import balance_of, provider_of
 from routing.core.table import KeyInfo, MemberInfo, RouteInfo, RoutingTable, RuleInfo, UpstreamInfo
 from routing.core.views import Owner, Pin
 from tenants.core.access import glob_matches, model_allowed
 
 _NOBODY: Mapping[str, Owner] = {}
+_SILENT = HopJudgement(())
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What every hop is judged by. `models` is the line's list, `values` what the first phase set."""
+
+    facts: Facts
+    models: tuple[str, ...]
+    values: Mapping[str, Any]
+    second_phase: tuple[RuleInfo, ...]
+    local: datetime
 
 
 def choose(
@@ -36,7 +49,7 @@ def choose(
     held = _held_by_turn(facts, table, route, pin)
     judgement = judge(route.rules, facts, local, held)
     bound = _bound(facts, owners)
-    if held is None and bound is not None and not _reaches(table, judgement.decider, bound):
+    if bound is not None and not _reaches(table, judgement.decider, bound):
         held = next((rule.id for rule in route.rules if has_target(rule) and _reaches(table, rule, bound)), None)
         judgement = judge(route.rules, facts, local, held)
     refusal = _refusal(route, judgement)
@@ -119,7 +132,7 @@ def _refusal(route: RouteInfo, judgement: Judgement) -> Refusal | None:
     decider = judgement.decider
     if decider is None:
         return Refusal(RefusalKind.NO_RULE, f"No rule of the route {route.name} matches this request.")
-    if decider.deny is not None:
+    if decider.deny:
         return Refusal(RefusalKind.DENIED, decider.deny, do_not_retry=True)
     return None
 
@@ -129,56 +142,52 @@ def _target(
 ) -> Target:
     rule = judgement.decider
     group = None if rule is None or rule.group_id is None else table.groups.get(rule.group_id)
-    hops = _widest_if_none_fits(
-        [
-            _hop(facts, table, route, judgement, local, member)
-            for member in members_of(table, rule)
-            if member.upstream_id in table.upstreams
-        ]
-    )
-    last = None
+    second = tuple(rule for rule in route.rules if is_second_phase(rule))
+    asked = _Asked(facts, table.lines[facts.line_id].models, judgement.values, second, local)
+    hops = [
+        _hop(asked, table.upstreams[member.upstream_id], member.weight)
+        for member in members_of(table, rule)
+        if member.upstream_id in table.upstreams
+    ]
     last_id = None if group is None else group.last_resort_id
-    if last_id is not None and last_id in table.upstreams and last_id not in {hop.upstream.id for hop in hops}:
-        last = _hop(facts, table, route, judgement, local, MemberInfo(last_id))
+    last = None
+    if last_id is not None and last_id in table.upstreams and all(hop.upstream.id != last_id for hop in hops):
+        last = _hop(asked, table.upstreams[last_id], 1)
+    hops = _widest_if_none_fits(hops)
     return Target(judgement.verdicts, route, rule, group, tuple(hops), last, held=held is not None)
 
 
-def _hop(
-    facts: Facts, table: RoutingTable, route: RouteInfo, judgement: Judgement, local: datetime, member: MemberInfo
-) -> Hop:
-    upstream = table.upstreams[member.upstream_id]
-    second = judge_hop(route.rules, facts, upstream.name, local)
-    values = {**judgement.values, **second.values}
-    model = str(values.pop("model", facts.model))
-    hop = Hop(upstream, model, upstream.aliases.get(model, model), member.weight, values, second.verdicts)
-    if second.deny is not None:
-        return replace(hop, bar=Bar.RULE, why=second.deny)
-    bar, why = _barred(facts, table, hop)
-    return replace(hop, bar=bar, why=why)
+def _hop(asked: _Asked, upstream: UpstreamInfo, weight: int) -> Hop:
+    second = judge_hop(asked.second_phase, asked.facts, upstream.name, asked.local) if asked.second_phase else _SILENT
+    values = {**asked.values, **second.values}
+    model = str(values.pop("model", asked.facts.model))
+    sent = upstream.aliases.get(model, model)
+    bar, why = (Bar.RULE, second.deny) if second.deny is not None else _barred(asked, upstream, model, sent)
+    return Hop(upstream, model, sent, weight, values, second.verdicts, bar, why)
 
 
-def _barred(facts: Facts, table: RoutingTable, hop: Hop) -> tuple[Bar | None, str]:
-    upstream = hop.upstream
+def _barred(asked: _Asked, upstream: UpstreamInfo, model: str, sent: str) -> tuple[Bar | None, str]:
+    facts = asked.facts
     if not upstream.enabled:
         return Bar.DISABLED, "the upstream is switched off"
     if facts.serves is not None and upstream.dialect not in facts.serves:
         return Bar.DIALECT, f"{facts.operation} is not offered by {upstream.dialect} upstreams"
-    if hop.model and not model_allowed(table.lines[facts.line_id].models, hop.model):
-        return Bar.FORBIDDEN, f"a rule sets the model {hop.model}, which the line may not use"
-    if hop.model and not _lists(upstream, hop):
-        return Bar.MODEL, f"{hop.model} is not in the upstream's model list"
+    if model and not model_allowed(asked.models, model):
+        return Bar.FORBIDDEN, f"a rule sets the model {model}, which the line may not use"
+    if model and not _lists(upstream, model, sent):
+        return Bar.MODEL, f"{model} is not in the upstream's model list"
     if upstream.max_context_tokens is not None and facts.window_tokens > upstream.max_context_tokens:
         return Bar.CONTEXT, f"about {facts.window_tokens} tokens do not fit {upstream.max_context_tokens}"
     return None, ""
 
 
-def _lists(upstream: UpstreamInfo, hop: Hop) -> bool:
+def _lists(upstream: UpstreamInfo, model: str, sent: str) -> bool:
     """Tell whether the upstream has the model, by the client's name or its own. An unknown list has everything."""
-    if upstream.models is None or hop.model in upstream.aliases:
+    if upstream.models is None or model in upstream.aliases:
         return True
-    names = (hop.model, hop.model_sent)
-    return any(name in upstream.models for name in names) or any(
-        "*" in listed and glob_matches(listed, name) for listed in upstream.models for name in names
+    return any(
+        listed in (model, sent) or ("*" in listed and (glob_matches(listed, model) or glob_matches(listed, sent)))
+        for listed in upstream.models
     )
 
 

@@ -119,8 +119,8 @@ def windows(value: object) -> tuple[Window, ...]:
 
 def _unmet(name: str, value: object, facts: Facts, local: datetime, upstream: str) -> str:
     if name in GLOBS:
-        text = {"model": facts.model, "line": facts.line, "key": facts.key_name, "upstream": upstream}[name]
-        met = any(glob_matches(str(pattern), text) for pattern in listed(value))
+        text = upstream if name == "upstream" else str(getattr(facts, "key_name" if name == "key" else name))
+        met = glob_matches(value, text) if isinstance(value, str) else _any_matches(value, text)
     elif name in FLAGS:
         text = str(getattr(facts, name)).lower()
         met = getattr(facts, name) == value
@@ -135,6 +135,10 @@ def _unmet(name: str, value: object, facts: Facts, local: datetime, upstream: st
         text = f"{local:%a %H:%M}"
         met = any(window.holds(local) for window in windows(value))
     return "" if met else f"{name} is {text or 'empty'}, not {_shown(value)}"
+
+
+def _any_matches(value: object, text: str) -> bool:
+    return any(glob_matches(str(pattern), text) for pattern in listed(value))
 
 
 def _shown(value: object) -> str:

@@ -25,7 +25,7 @@ from routing.core.seats import (
     sole_is_tried,
 )
 from routing.core.sticky import Hold, hold_of
-from routing.core.strategies import Entry, Method, Moment, Ranking, charge, rank
+from routing.core.strategies import NO_SCORES, Entry, Method, Moment, Ranking, charge, rank
 from routing.core.table import RoutingTable
 from routing.core.views import Charge, Situation
 
@@ -66,7 +66,7 @@ def decide(facts: Facts, table: RoutingTable, situation: Situation, target: Targ
     max_attempts = 1 if situation.one_attempt else max(target.policy.max_attempts, 1)
     return Decision(
         target=target,
-        candidates=() if refusal else candidates,
+        candidates=candidates,
         skipped=tuple(
             skipped_of(seat, seat.bar)
             for seat in (*seats, *last_seats)
@@ -74,7 +74,7 @@ def decide(facts: Facts, table: RoutingTable, situation: Situation, target: Targ
         ),
         refusal=refusal,
         fallback=None if refusal else _fallback(target, situation, seats, last_seats, chosen),
-        charges=() if refusal or not candidates else _charges(order, homes, candidates[0], situation),
+        charges=_charges(order, homes, candidates[0], situation) if candidates else (),
         max_attempts=max_attempts,
         member_attempts=max(max_attempts - any(seat.usable for seat in last_seats), 1),
         hold=hold,
@@ -106,10 +106,13 @@ def _ordered(target: Target, facts: Facts, table: RoutingTable, situation: Situa
     for upstream_id in ranking.order:
         taken = usable[upstream_id]
         keys[upstream_id] = contest = (rotation_of(taken[0].hop), key_entries(taken))
+        if len(taken) == 1:
+            ordered += taken
+            continue
         key_rankings[upstream_id] = rank(*contest, _inner(situation, contest[0]))
         by_id = {seat.key.id: seat for seat in taken}
         ordered += [by_id[key_id] for key_id in key_rankings[upstream_id].order]
-    ordered.sort(key=lambda seat: seat.tier)
+    ordered.sort(key=_tier_of)
     return _Order(target.hops, tuple(ordered), ranking, key_rankings, (method, entries), keys)
 
 
@@ -139,13 +142,11 @@ def _pinned(target: Target, seats: Sequence[Seat], key_id: int, order: _Order) -
 
 def _scored(order: _Order, seat: Seat) -> Candidate:
     upstream_id = seat.hop.upstream.id
-    method, _ = order.group
-    if upstream_id not in order.key_rankings:
-        return candidate_of(seat)
-    scores = {"strategy": method.strategy, **order.ranking.scores[upstream_id]}
-    scores["rotation"] = seat.hop.upstream.rotation
-    for name, value in order.key_rankings[upstream_id].scores[seat.key.id].items():
-        scores[f"key_{name}"] = value
+    scores = order.ranking.scores.get(upstream_id, NO_SCORES)
+    ranking = order.key_rankings.get(upstream_id)
+    own = NO_SCORES if ranking is None else ranking.scores.get(seat.key.id, NO_SCORES)
+    if own:
+        scores = {**scores, **{f"key_{name}": value for name, value in own.items()}}
     return candidate_of(seat, scores)
 
 
@@ -170,7 +171,8 @@ def _charges(order: _Order, seats: Sequence[Seat], lead: Candidate, situation: S
 def _fallback(
     target: Target, situation: Situation, seats: Sequence[Seat], last_seats: Sequence[Seat], chosen: set[int]
 ) -> Fallback:
-    left = [seat for seat in seats if seat.key.id not in chosen]
+    left = [seat for seat in seats if seat.bar is not None and seat.key.id not in chosen]
+    struck = struck_of(left)
     usable = [seat for seat in last_seats if seat.usable and seat.key.id not in chosen]
     ranked: tuple[Candidate, ...] = ()
     due = None
@@ -182,12 +184,16 @@ def _fallback(
         due = charge(rotation, entries, ranked[0].key_id, moment)
     return Fallback(
         refusal=refusal_for([seat for seat in (*seats, *last_seats) if seat.eligible]),
-        struck=struck_of(left),
-        awaited=awaited_of(left),
+        struck=struck,
+        awaited=awaited_of(left, struck),
         last_resort=ranked,
         last_resort_charge=due,
-        waiting=waiting_of(left, target.policy),
+        waiting=waiting_of(seats, target.policy),
     )
+
+
+def _tier_of(seat: Seat) -> int:
+    return seat.tier
 
 
 def _moment(situation: Situation, method: Method) -> Moment:
@@ -195,7 +201,8 @@ def _moment(situation: Situation, method: Method) -> Moment:
 
 
 def _inner(situation: Situation, method: Method) -> Moment:
-    return replace(_moment(situation, method), draw=situation.draw * _INNER_STEP % 1.0)
+    draw = situation.draw * _INNER_STEP % 1.0
+    return Moment(situation.rotation.get(method.scope, {}), draw, situation.now)
 
 
 def _refused(facts: Facts, situation: Situation, seats: Sequence[Seat]) -> Refusal | None:

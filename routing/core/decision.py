@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from billing.core.tokens import Usage
 from keys.core.dialect import Dialect
 from keys.core.outcome import Cause
 from keys.core.policy import Policy
 from keys.core.report import Skip
 from routing.core.rules import RuleVerdict
-from routing.core.sticky import Hold
+from routing.core.sticky import Hold, cached_tokens
+from routing.core.strategies import Score
 from routing.core.table import GroupInfo, RouteInfo, RuleInfo, UpstreamInfo
-from routing.core.views import Charge
+from routing.core.views import Charge, Pin
 
 
 class Bar(StrEnum):
@@ -154,7 +157,8 @@ class Candidate:
 
     `values` are body fields that rules set (the model apart). `epoch` belongs into the attempt's report.
     `half_open`: the probe lease must be taken. `wait_s` > 0: its own key is worth waiting that long, `wait_for` a
-    `slot`, or the end of its `state`. `window` None = unknown. `scores` says what it was ordered by.
+    `slot`, or the end of its `state`. `window` None = unknown. `scores` says what it was ordered by: the figures of its
+    group, and those of its upstream's rotation with `key_` before; None = unmeasured, unpriced, uncapped.
     """
 
     key_id: int
@@ -173,7 +177,7 @@ class Candidate:
     half_open: bool = False
     wait_s: float = 0.0
     wait_for: str = ""
-    scores: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, Score] = field(default_factory=dict)
 
     @property
     def balance(self) -> int:
@@ -202,7 +206,8 @@ class Fallback:
     `struck`: at most two keys that cool by strikes, soonest first; a failure there never lengthens the cooling.
     `awaited`: other keys at most 5 s from their end (`wait_s`). `last_resort`: its usable keys in order; going there is
     charged with `last_resort_charge`. `waiting`: keys that are full or at a cap that ends within the slot budget; the
-    first free one wins. `refusal`: what to answer when nothing was attempted.
+    first free one wins (the conversation's own key stands here, too, even if a short wait for it was in vain).
+    `refusal`: what to answer when nothing was attempted.
     """
 
     refusal: Refusal
@@ -249,6 +254,16 @@ class Decision:
     @property
     def stream_hold(self) -> str:
         return "first_content" if self.target.group is None else self.target.group.stream_hold
+
+
+def pin_for(decision: Decision, served: Candidate, usage: Usage | None, now: datetime) -> Pin | None:
+    """Return what is remembered when an answer is complete: the key that really gave it. None without a rule."""
+    rule = decision.target.rule
+    if rule is None:
+        return None
+    group_id = None if decision.target.group is None else decision.target.group.id
+    cached = cached_tokens(usage, served.dialect)
+    return Pin(served.key_id, served.upstream_id, rule.id, group_id, now, cached)
 
 
 def group_scope(group: GroupInfo) -> str:

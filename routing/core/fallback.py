@@ -46,12 +46,13 @@ def struck_of(seats: Iterable[Seat]) -> tuple[Candidate, ...]:
     return tuple(candidate_of(seat) for seat in struck[:STRUCK_MAX])
 
 
-def awaited_of(seats: Iterable[Seat]) -> tuple[Candidate, ...]:
-    """Return the other keys that are at most 5 s from their end, soonest first."""
+def awaited_of(seats: Iterable[Seat], struck: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Return the keys other than those `struck` that are at most 5 s from their end, soonest first."""
+    named = {candidate.key_id for candidate in struck}
     soon = [
         seat
         for seat in seats
-        if seat.eligible and not seat.usable and not is_struck(seat) and _left(seat) <= AWAIT_MAX_S
+        if seat.eligible and seat.left_s is not None and seat.left_s <= AWAIT_MAX_S and seat.key.id not in named
     ]
     return tuple(
         replace(candidate_of(seat), wait_s=max(_left(seat), 0.0), wait_for="state") for seat in sorted(soon, key=_left)

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from routing.core.conditions import FLAGS, GLOBS, NUMBERS, comparisons, error_in, listed
+from routing.core.rules import denies, has_target
 from routing.core.table import RuleInfo
 from tenants.core.access import glob_matches
 
@@ -51,7 +52,7 @@ def shape_of(name: str, when: Mapping[str, Any], then: Mapping[str, Any]) -> Rul
 
 def shape_of_row(rule: RuleInfo) -> RuleShape:
     """Read a rule of the routing table."""
-    targeted = rule.group_id is not None or rule.upstream_id is not None or rule.deny is not None
+    targeted = has_target(rule) or denies(rule)
     return RuleShape(rule.name, rule.when, targeted and not rule.proceed and "upstream" not in rule.when)
 
 

@@ -61,6 +61,10 @@ def has_target(rule: RuleInfo) -> bool:
     return rule.group_id is not None or rule.upstream_id is not None
 
 
+def denies(rule: RuleInfo) -> bool:
+    return bool(rule.deny)
+
+
 def judge(rules: Sequence[RuleInfo], facts: Facts, local: datetime, held: int | None = None) -> Judgement:
     """Judge the first phase.
 
@@ -80,7 +84,7 @@ def judge(rules: Sequence[RuleInfo], facts: Facts, local: datetime, held: int | 
         if why:
             verdicts.append(RuleVerdict(rule.id, rule.name, matched=False, why=why))
             continue
-        decides = decider is None and (has_target(rule) or rule.deny is not None)
+        decides = decider is None and (has_target(rule) or denies(rule))
         verdicts.append(RuleVerdict(rule.id, rule.name, matched=True, why=_effect(rule, decides=decides)))
         values.update(rule.set)
         if decides:
@@ -97,8 +101,8 @@ def judge_hop(rules: Sequence[RuleInfo], facts: Facts, upstream: str, local: dat
             continue
         why = unmet(rule.when, facts, local, upstream)
         matched = not why
-        verdicts.append(RuleVerdict(rule.id, rule.name, matched, why or _effect(rule, decides=rule.deny is not None)))
-        if matched and rule.deny is not None:
+        verdicts.append(RuleVerdict(rule.id, rule.name, matched, why or _effect(rule, decides=denies(rule))))
+        if matched and denies(rule):
             return HopJudgement(tuple(verdicts), values, rule.deny)
         if matched:
             values.update(rule.set)
@@ -108,7 +112,7 @@ def judge_hop(rules: Sequence[RuleInfo], facts: Facts, upstream: str, local: dat
 def _passed_over(rule: RuleInfo, decider: RuleInfo | None, held: int | None, *, closed: bool) -> str:
     if closed and decider is not None:
         return f"not reached: {decider.name} decided"
-    if decider is not None and rule.deny is not None:
+    if decider is not None and denies(rule):
         return f"{decider.name} decided"
     if held is not None and rule.id != held and has_target(rule):
         return "the conversation is inside a turn and stays on its rule"
@@ -118,5 +122,5 @@ def _passed_over(rule: RuleInfo, decider: RuleInfo | None, held: int | None, *, 
 def _effect(rule: RuleInfo, *, decides: bool) -> str:
     parts = [f"sets {', '.join(rule.set)}"] if rule.set else []
     if decides:
-        parts.append("denies" if rule.deny is not None else "decides")
+        parts.append("denies" if denies(rule) else "decides")
     return " and ".join(parts) or "adds nothing"

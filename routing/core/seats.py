@@ -11,7 +11,7 @@ from keys.core.policy import Policy, overridden
 from routing.core.choose import is_bound_to, owner_for
 from routing.core.decision import Bar, Candidate, Hop, Skipped, Target, upstream_scope
 from routing.core.facts import Facts
-from routing.core.strategies import Entry, Method, is_slow
+from routing.core.strategies import NO_SCORES, Entry, Method, Score, is_slow
 from routing.core.table import KeyInfo, RoutingTable
 from routing.core.views import FRESH, KeyView, Situation
 
@@ -50,21 +50,20 @@ class Seat:
 def seats_of(hops: Sequence[Hop], target: Target, facts: Facts, situation: Situation, *, held: bool) -> list[Seat]:
     """Return the keys of all hops as listed. `held`: the conversation stays, so low water does not matter."""
     balances, provider = owner_for(facts, situation.owners)
+    base = target.policy
     seats = []
     for hop in hops:
         for key in hop.upstream.keys:
             view = situation.keys.get(key.id, FRESH)
-            seat = Seat(hop, key, view)
             if hop.bar is not None:
-                seats.append(replace(seat, bar=hop.bar, why=hop.why))
+                seats.append(Seat(hop, key, view, hop.bar, hop.why))
             elif not key.enabled:
-                seats.append(replace(seat, bar=Bar.DISABLED, why="the key is switched off"))
+                seats.append(Seat(hop, key, view, Bar.DISABLED, "the key is switched off"))
             elif not is_bound_to(hop.upstream, key, balances, provider):
-                seats.append(replace(seat, bar=Bar.ELSEWHERE, why="the request is bound to another account"))
+                seats.append(Seat(hop, key, view, Bar.ELSEWHERE, "the request is bound to another account"))
             else:
-                policy = _policy(target.policy, key)
-                tier = _tier(view, policy, batch=facts.batch, held=held)
-                seats.append(_judged(replace(seat, tier=tier)))
+                policy = overridden(base, key.policy) if key.policy else base
+                seats.append(_judged(hop, key, view, _tier(view, policy, batch=facts.batch, held=held)))
     return seats
 
 
@@ -80,7 +79,7 @@ def is_struck(seat: Seat) -> bool:
     return seat.bar is Bar.COOLING and seat.view.standing.by_strikes
 
 
-def candidate_of(seat: Seat, scores: Mapping[str, str] | None = None) -> Candidate:
+def candidate_of(seat: Seat, scores: Mapping[str, Score] = NO_SCORES) -> Candidate:
     hop, key = seat.hop, seat.key
     return Candidate(
         key_id=key.id,
@@ -92,12 +91,12 @@ def candidate_of(seat: Seat, scores: Mapping[str, str] | None = None) -> Candida
         model=hop.model,
         model_sent=hop.model_sent,
         values=hop.values,
-        rules=tuple(verdict.name for verdict in hop.rules if verdict.matched),
+        rules=tuple([verdict.name for verdict in hop.rules if verdict.matched]) if hop.rules else (),
         window=hop.upstream.max_context_tokens,
         tier=seat.tier,
         epoch=seat.view.standing.epoch,
         half_open=seat.view.standing.half_open,
-        scores=scores or {},
+        scores=scores,
     )
 
 
@@ -109,39 +108,35 @@ def skipped_of(seat: Seat, bar: Bar) -> Skipped:
 
 def key_entries(seats: Iterable[Seat]) -> list[Entry]:
     """The keys of one upstream as contenders of its rotation."""
-    return [
-        Entry(
-            id=seat.key.id,
-            weight=seat.key.weight,
-            tier=seat.tier,
-            calls=seat.view.calls_24h,
-            median_ms=seat.view.median_ms,
-            sample_age_s=seat.view.sample_age_s,
-            ok=seat.view.ok,
-            results=seat.view.results,
-            remaining=seat.view.remaining,
-        )
-        for seat in seats
-    ]
+    return [Entry(seat.key.id, seat.key.weight, seat.tier, seat.view.calls_24h) for seat in seats]
 
 
 def member_entry(hop: Hop, seats: Sequence[Seat], calls: int, cost: Decimal | None) -> Entry:
     """An upstream as a contender of its group: its usable keys taken together."""
-    views = [seat.view for seat in seats]
-    medians = [view.median_ms for view in views if view.median_ms is not None]
-    ages = [view.sample_age_s for view in views if view.sample_age_s is not None]
-    caps = [view.remaining for view in views if view.remaining is not None]
+    medians, ages, caps = [], [], []
+    tier, ok, results = seats[0].tier, 0, 0
+    for seat in seats:
+        view = seat.view
+        tier = min(tier, seat.tier)
+        ok += view.ok
+        results += view.results
+        if view.median_ms is not None:
+            medians.append(view.median_ms)
+        if view.sample_age_s is not None:
+            ages.append(view.sample_age_s)
+        if view.remaining is not None:
+            caps.append(view.remaining)
     return Entry(
         id=hop.upstream.id,
         weight=hop.weight,
-        tier=min(seat.tier for seat in seats),
+        tier=tier,
         calls=calls,
         median_ms=float(median(medians)) if medians else None,
-        sample_age_s=min(ages, default=None),
-        ok=sum(view.ok for view in views),
-        results=sum(view.results for view in views),
+        sample_age_s=min(ages) if ages else None,
+        ok=ok,
+        results=results,
         cost=cost,
-        remaining=sum(caps) if len(caps) == len(views) else None,
+        remaining=sum(caps) if len(caps) == len(seats) else None,
     )
 
 
@@ -161,16 +156,16 @@ def cost_of(hop: Hop, facts: Facts, table: RoutingTable, situation: Situation) -
     return None if rate is None else amount_of(usage, price, hop.upstream.cost_multiplier, rate)
 
 
-def _judged(seat: Seat) -> Seat:
-    standing, limit = seat.view.standing, seat.key.limits.concurrency
+def _judged(hop: Hop, key: KeyInfo, view: KeyView, tier: int) -> Seat:
+    standing, limit = view.standing, key.limits.concurrency
     if standing.skip is not None:
         why = standing.reason or (standing.cause.value if standing.cause else standing.skip.value)
-        return replace(seat, bar=Bar(standing.skip.value), why=why, left_s=standing.left_s)
-    if seat.view.cap:
-        return replace(seat, bar=Bar.QUOTA, why=f"its own limit {seat.view.cap}", left_s=seat.view.cap_left_s)
-    if limit is not None and seat.view.in_flight >= limit:
-        return replace(seat, bar=Bar.BUSY, why=f"{seat.view.in_flight} calls in flight of {limit}", full=True)
-    return seat
+        return Seat(hop, key, view, Bar(standing.skip.value), why, standing.left_s, tier)
+    if view.cap:
+        return Seat(hop, key, view, Bar.QUOTA, f"its own limit {view.cap}", view.cap_left_s, tier)
+    if limit is not None and view.in_flight >= limit:
+        return Seat(hop, key, view, Bar.BUSY, f"{view.in_flight} calls in flight of {limit}", None, tier, full=True)
+    return Seat(hop, key, view, tier=tier)
 
 
 def _tier(view: KeyView, policy: Policy, *, batch: bool, held: bool) -> int:
@@ -178,7 +173,3 @@ def _tier(view: KeyView, policy: Policy, *, batch: bool, held: bool) -> int:
     low = view.water is not None and view.water < mark and not held
     slow = is_slow(view.mean_ms, view.baseline_ms, policy.slow_factor)
     return LOW_WATER_TIER * low + SLOW_TIER * slow
-
-
-def _policy(base: Policy, key: KeyInfo) -> Policy:
-    return overridden(base, key.policy) if key.policy else base

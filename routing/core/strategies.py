@@ -35,6 +35,9 @@ _HOUR_S = 3600
 _DAY_HOURS = 24
 
 _Rotation: TypeAlias = Mapping[str, int]
+Score: TypeAlias = str | int | float | Decimal | None
+_Scores: TypeAlias = dict[int, Mapping[str, Score]]
+NO_SCORES: Mapping[str, Score] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,10 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Ids in order, and per id what it was judged by, for people."""
+    """Ids in order, and per id what it was judged by, for people. An id without scores was judged by its place."""
 
     order: tuple[int, ...]
-    scores: Mapping[int, Mapping[str, str]]
+    scores: Mapping[int, Mapping[str, Score]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,10 @@ class Moment:
 
 def rank(method: Method, entries: Sequence[Entry], moment: Moment) -> Ranking:
     """Order all entries: tier by tier, each by the strategy."""
+    if len(entries) == 1:
+        return Ranking((entries[0].id,), {})
     order: list[int] = []
-    scores: dict[int, Mapping[str, str]] = {}
+    scores: _Scores = {}
     for tier in sorted({entry.tier for entry in entries}):
         drawn = [entry for entry in entries if entry.tier == tier]
         ranked, judged = _ORDERS[method.strategy](method, drawn, moment)
@@ -152,17 +157,17 @@ def effective_weights(method: Method, entries: Sequence[Entry]) -> dict[int, int
     return weights
 
 
-_Ordered: TypeAlias = tuple[list[Entry], dict[int, Mapping[str, str]]]
+_Ordered: TypeAlias = tuple[list[Entry], _Scores]
 
 
 def _by(
-    entries: Sequence[Entry], key: Callable[[Entry], tuple[object, ...]], score: Callable[[Entry], Mapping[str, str]]
+    entries: Sequence[Entry], key: Callable[[Entry], tuple[object, ...]], score: Callable[[Entry], Mapping[str, Score]]
 ) -> _Ordered:
     return sorted(entries, key=key), {entry.id: score(entry) for entry in entries}
 
 
 def _listed(_method: Method, entries: Sequence[Entry], _moment: Moment) -> _Ordered:
-    return list(entries), {entry.id: {} for entry in entries}
+    return list(entries), {}
 
 
 def _smooth(method: Method, entries: Sequence[Entry], moment: Moment) -> _Ordered:
@@ -171,7 +176,7 @@ def _smooth(method: Method, entries: Sequence[Entry], moment: Moment) -> _Ordere
     return _by(
         entries,
         lambda entry: (-gained[entry.id],),
-        lambda entry: {"weight": str(weights[entry.id]), "balance": str(gained[entry.id])},
+        lambda entry: {"weight": weights[entry.id], "balance": gained[entry.id]},
     )
 
 
@@ -202,7 +207,7 @@ def _random(_method: Method, entries: Sequence[Entry], moment: Moment) -> _Order
         place = min(int(rest), len(left) - 1)
         rest -= place
         ranked.append(left.pop(place))
-    return ranked, {entry.id: {} for entry in entries}
+    return ranked, {}
 
 
 def _least_used(_method: Method, entries: Sequence[Entry], moment: Moment) -> _Ordered:
@@ -211,7 +216,7 @@ def _least_used(_method: Method, entries: Sequence[Entry], moment: Moment) -> _O
     return _by(
         entries,
         lambda entry: (counts[entry.id] + loans.get(entry.id, 0),),
-        lambda entry: {"calls_24h": str(entry.calls), "counted": str(counts[entry.id] + loans.get(entry.id, 0))},
+        lambda entry: {"calls_24h": entry.calls, "counted": counts[entry.id] + loans.get(entry.id, 0)},
     )
 
 
@@ -260,13 +265,13 @@ def _fastest(_method: Method, entries: Sequence[Entry], moment: Moment) -> _Orde
     ranked, scores = _by(
         entries,
         lambda entry: (entry.median_ms is None, entry.median_ms or 0.0),
-        lambda entry: {"median_ms": "unmeasured" if entry.median_ms is None else f"{entry.median_ms:.0f}"},
+        lambda entry: {"median_ms": entry.median_ms},
     )
     explorer = _explored(ranked, moment)
     if explorer is not None:
         ranked.remove(explorer)
         ranked.insert(0, explorer)
-        scores[explorer.id] = {**scores[explorer.id], "explored": "yes"}
+        scores[explorer.id] = {**scores[explorer.id], "explored": 1}
     return ranked, scores
 
 
@@ -292,7 +297,7 @@ def _cheapest(_method: Method, entries: Sequence[Entry], _moment: Moment) -> _Or
     return _by(
         entries,
         lambda entry: (entry.cost is None, entry.cost or Decimal(0)),
-        lambda entry: {"cost": "unpriced" if entry.cost is None else f"{entry.cost:f}"},
+        lambda entry: {"cost": entry.cost},
     )
 
 
@@ -300,7 +305,7 @@ def _headroom(_method: Method, entries: Sequence[Entry], _moment: Moment) -> _Or
     return _by(
         entries,
         lambda entry: (entry.remaining is None, -(entry.remaining or 0)),
-        lambda entry: {"remaining": "uncapped" if entry.remaining is None else str(entry.remaining)},
+        lambda entry: {"remaining": entry.remaining},
     )
 
 

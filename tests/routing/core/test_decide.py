@@ -231,8 +231,10 @@ def test_cheapest_counts_multiplier_and_currency_and_puts_unpriced_last() -> Non
     members[3] = replace(members[3], cost_multiplier=Decimal("0.8"))
     decision = decided(table(members, strategy="cheapest", prices=book), asked=facts(input_tokens=1000))
     assert order(decision) == [41, 31, 21, 11]
-    assert decision.candidates[3].scores["cost"] == "unpriced"
-    assert decision.candidates[1].scores["cost"] == "0.020240000000"
+    assert decision.candidates[3].scores == {"cost": None}
+    unlisted = [upstream(5), members[2]]
+    assert order(decided(table(unlisted, strategy="cheapest", prices=book))) == [31, 51]
+    assert decision.candidates[1].scores["cost"] == Decimal("0.02024")
 
 
 def test_headroom_sums_the_keys_of_a_member_and_puts_uncapped_last() -> None:

@@ -152,6 +152,15 @@ def test_images_are_seen_also_inside_tool_results_and_left_out_of_the_window(
     assert (found.input_tokens, found.window_tokens) == (102, 1100)
 
 
+def test_images_are_not_looked_for_at_any_depth() -> None:
+    block: dict[str, Any] = {"type": "image"}
+    for _ in range(4):
+        block = {"type": "tool_result", "content": [block]}
+    assert read(ANTHROPIC, {"messages": [{"role": "user", "content": [block]}]}).image
+    deeper = {"type": "tool_result", "content": [block]}
+    assert not read(ANTHROPIC, {"messages": [{"role": "user", "content": [deeper]}]}).image
+
+
 def test_a_gemini_sound_is_no_image() -> None:
     body = {"contents": [{"parts": [{"inlineData": {"mimeType": "audio/wav", "data": "A" * 200}}]}]}
     found = read(GEMINI, body, size=400)

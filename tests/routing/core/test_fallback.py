@@ -61,6 +61,12 @@ def test_others_are_awaited_within_5_seconds() -> None:
     assert found.struck == ()
 
 
+def test_a_struck_key_is_tried_or_awaited_never_both() -> None:
+    found = fallback(decided(table([upstream(1, keys=3)]), {11: struck(3), 12: struck(1), 13: struck(2)}))
+    assert ids(found.struck) == [12, 13]
+    assert ids(found.awaited) == [11]
+
+
 def test_dead_broke_and_used_up_keys_are_never_tried() -> None:
     quota = KeyView(Standing(Skip.QUOTA, 3600.0, cause=Cause.QUOTA_EXHAUSTED))
     found = fallback(decided(table([upstream(1, keys=3)]), {11: DEAD, 12: BROKE, 13: quota}))

@@ -57,6 +57,11 @@ def test_a_deny_decides() -> None:
     assert (refusal.status, refusal.text, refusal.do_not_retry) == (403, "too dear", True)
 
 
+def test_an_empty_deny_denies_nothing() -> None:
+    judgement = judge([rule(1, deny="", set={"n": 1}), rule(2, group_id=GROUP)], facts(), LOCAL)
+    assert (judgement.decider, judgement.values) == (rule(2, group_id=GROUP), {"n": 1})
+
+
 def test_second_phase_rules_take_no_part_in_the_first() -> None:
     rules = [rule(1, {"upstream": "*"}, deny="no", set={"top_p": 1}), rule(2, group_id=6)]
     judgement = judge(rules, facts(), LOCAL)

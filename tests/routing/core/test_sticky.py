@@ -10,7 +10,7 @@ from billing.core.tokens import Usage, UsageSource
 from keys.core.dialect import Dialect
 from keys.core.report import Skip, Standing
 from routing.core.decide import decide
-from routing.core.decision import RefusalKind
+from routing.core.decision import RefusalKind, pin_for
 from routing.core.identity import HardPin
 from routing.core.sticky import (
     Hold,
@@ -95,6 +95,16 @@ def test_the_marks() -> None:
     assert session_mark(Hold.CACHE, 1, 2, identified=True) is SessionMark.REPINNED
 
 
+def test_the_pin_is_the_key_that_really_answered() -> None:
+    decision = decided(PAIR, pin=WARM)
+    usage = Usage(2000, 0, None, None, 1, None, UsageSource.UPSTREAM)
+    assert pin_for(decision, decision.candidates[1], usage, NOW) == Pin(11, 1, 1, GROUP, NOW, 2000)
+    alone = decided(table([upstream(1)], rules=[rule(5, upstream_id=1)]))
+    assert pin_for(alone, alone.candidates[0], None, NOW) == Pin(11, 1, 5, None, NOW, 0)
+    refused = decided(table([upstream(1)], models=("x",)))
+    assert pin_for(refused, alone.candidates[0], None, NOW) is None
+
+
 def test_a_pin_survives_being_stored() -> None:
     assert pin_from(pin_values(WARM)) == WARM
     assert pin_from(pin_values(replace(WARM, group_id=None))) == replace(WARM, group_id=None)
@@ -154,6 +164,23 @@ def test_low_water_and_slowness_do_not_move_a_held_conversation() -> None:
     views = {21: KeyView(water=0.01, mean_ms=901, baseline_ms=300)}
     assert order(decided(PAIR, views, pin=WARM)) == [21, 11]
     assert order(decided(PAIR, views, pin=COLD)) == [11, 21]
+
+
+def test_low_water_does_not_order_the_others_of_a_held_conversation() -> None:
+    routing = table([upstream(1), upstream(2), upstream(3)])
+    assert order(decided(routing, {11: KeyView(water=0.01)}, pin=WARM)) == [21, 11, 31]
+    assert order(decided(routing, {11: KeyView(water=0.01)}, pin=COLD)) == [21, 31, 11]
+
+
+def test_a_key_waited_for_in_vain_may_be_waited_for_again() -> None:
+    routing = table([replace(upstream(2), keys=(capped(21, 2, 1), key(22, 2)))])
+    decision = decided(routing, {21: KeyView(in_flight=1), 22: DEAD}, pin=WARM)
+    assert order(decision) == [21]
+    assert decision.fallback is not None
+    assert [candidate.key_id for candidate in decision.fallback.waiting] == [21]
+    leased = decided(routing, {21: LEASED, 22: DEAD}, pin=WARM)
+    assert leased.fallback is not None
+    assert leased.fallback.awaited == ()
 
 
 def test_a_sticky_lead_is_charged_to_group_and_keys() -> None:
@@ -282,6 +309,14 @@ def test_a_pinned_request_finds_its_account_behind_another_rule() -> None:
     assert order(decided(routing, asked=replace(ASKED, model=""), owners=owners)) == [12]
     assert order(decided(routing, asked=ASKED, owners=owners)) == [12]
     assert decide(ASKED, routing, situation(owners=owners)).rule_name == "rule1"
+
+
+def test_a_hard_pin_comes_before_the_rule_of_a_turn() -> None:
+    rules = [rule(1, {"input_tokens": "> 100"}, upstream_id=1), rule(2, upstream_id=2)]
+    routing = replace(OWNED, routes={20: replace(OWNED.routes[20], rules=tuple(rules))})
+    asked = replace(ASKED, turn=True)
+    pin = Pin(21, 2, 2, None, NOW)
+    assert order(decided(routing, asked=asked, pin=pin, owners={"a": Owner(-12, "")})) == [12]
 
 
 def test_balance_and_provider() -> None:

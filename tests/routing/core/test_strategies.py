@@ -157,6 +157,9 @@ def test_balances_are_clamped_to_the_total() -> None:
     due = charge(SMOOTH, entries(1, 1), 1, wild)
     assert due is not None
     assert charged(wild.rotation, due) == {"1": 1000, "2": -1000}
+    other = charge(SMOOTH, entries(1, 1), 2, wild)
+    assert other is not None
+    assert charged(wild.rotation, other) == {"1": 2000, "2": -2000}
 
 
 def test_a_return_after_long_sticky_traffic_is_paid_back_briefly() -> None:
@@ -272,7 +275,7 @@ def test_fastest_puts_the_unmeasured_last() -> None:
     measured = [Entry(1), Entry(2, median_ms=300), Entry(3, median_ms=200)]
     ranking = rank(Method("fastest", "g"), measured, Moment({}, 0.0, NOW))
     assert ranking.order == (3, 2, 1)
-    assert ranking.scores[1] == {"median_ms": "unmeasured"}
+    assert ranking.scores[1] == {"median_ms": None}
 
 
 def test_fastest_gives_every_20th_draw_to_the_unknown() -> None:
