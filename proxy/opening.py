@@ -118,17 +118,10 @@ async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
 
 async def _fill(exchange: Exchange, asked: Asked, opened: Opened, held: list[Event]) -> Opened:
     """Hold the whole answer back, so that even its death fails over; past 4 MiB or 120 s the opening is committed."""
-    size = sum(len(event.raw) for event in held)
-    events: Sequence[Event] = held
+    size = 0
     try:
         async with asyncio.timeout(FULL_S):
-            while _end_of(events, asked) is None and size < FULL_BYTES:
-                data = await exchange.chunk()
-                events = opened.framer.feed(data) if data else opened.framer.close()
-                held.extend(events)
-                size += len(data)
-                if not data:
-                    break
+            size = await _read_full(exchange, asked, opened, held)
     except TimeoutError:
         return opened
     end = _end_of(held, asked)
@@ -138,6 +131,20 @@ async def _fill(exchange: Exchange, asked: Asked, opened: Opened, held: list[Eve
         said = end.data or end.value(b"error") or b""
         return Opened(failed=_reply(exchange, asked, said, phase=Phase.BEFORE_CONTENT))
     return opened
+
+
+async def _read_full(exchange: Exchange, asked: Asked, opened: Opened, held: list[Event]) -> int:
+    """Read to the stream's end or the bound; return how many bytes are held."""
+    events: Sequence[Event] = held
+    size = sum(len(event.raw) for event in held)
+    while _end_of(events, asked) is None and size < FULL_BYTES:
+        data = await exchange.chunk()
+        events = opened.framer.feed(data) if data else opened.framer.close()
+        held.extend(events)
+        size += len(data)
+        if not data:
+            break
+    return size
 
 
 def _end_of(events: Sequence[Event], asked: Asked) -> Event | None:

@@ -38,13 +38,12 @@ class Silence:
         self._held_since: float | None = None
         self._timer = self._loop.call_later(answer.silence_s, self._look)
 
-    def heard(self) -> None:
-        """Content came."""
-        self._last = self._loop.time()
-
-    def hold(self) -> None:
-        """The client is given something: the wait that follows is its own."""
+    def hold(self, passage: Passage) -> None:
+        """The client is given something, content or not: the wait that follows is its own."""
         self._held_since = self._loop.time()
+        if passage.content:
+            passage.content = False
+            self._last = self._held_since
 
     def go_on(self) -> None:
         """The client has taken it."""
@@ -79,10 +78,7 @@ async def chunks(
         while True:
             if part:
                 _delivered(call, answer, clock)
-                if passage.content:
-                    passage.content = False
-                    silence.heard()
-                silence.hold()
+                silence.hold(passage)
                 yield part, False
                 silence.go_on()
             if passage.error is not None:  # what came before it, in the same read, is the client's
@@ -106,23 +102,27 @@ async def chunks(
 
 async def drain(answer: Answer, passage: Passage, *, limit_bytes: int, limit_s: float) -> None:
     """Read an answer on that nobody waits for, within bounds, to learn its usage; then drop it."""
-    read = 0
     try:
         async with asyncio.timeout(limit_s):
-            passage.take(answer.opening)
-            while read < limit_bytes and passage.error is None:
-                data = await answer.source.chunk()
-                if not data:
-                    passage.take(answer.framer.close())
-                    break
-                read += len(data)
-                passage.take(answer.framer.feed(data))
-                if passage.ended and answer.meter is not None and answer.meter.result() is not None:
-                    break
+            await _read_on(answer, passage, limit_bytes)
     except (TimeoutError, BrokeError):
         pass
     finally:
         answer.source.abort()
+
+
+async def _read_on(answer: Answer, passage: Passage, limit_bytes: int) -> None:
+    passage.take(answer.opening)
+    read = 0
+    while read < limit_bytes and passage.error is None:
+        data = await answer.source.chunk()
+        if not data:
+            passage.take(answer.framer.close())
+            return
+        read += len(data)
+        passage.take(answer.framer.feed(data))
+        if passage.ended and answer.meter is not None and answer.meter.result() is not None:
+            return
 
 
 def settled(call: Call, answer: Answer, passage: Passage) -> Try:

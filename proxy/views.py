@@ -152,23 +152,27 @@ async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncIterator[
     passage = passage_of(answer)
     try:
         async for part, is_last in chunks(call, answer, passage, runtime.clock):
-            if is_last:
-                answer.made = settled(call, answer, passage)
-                call.chain = call.chain.with_last(answer.made)
-                call.ending.finish()
-                try:
-                    await settle.durable(call, runtime)
-                except NotDurableError:
-                    yield event_of(call, settle.NOT_RECORDED)
-                    return
-            if part:
-                yield part
+            shown = await last_part(call, answer, passage, part, runtime) if is_last else part
+            if shown:
+                yield shown
     except StreamFailedError as problem:
         yield await end_broken(call, answer, passage, problem, runtime)
     finally:
         # No await here: a client's disconnect would cancel it. Does nothing when the ending is recorded already.
         if not call.ending.recorded:
             background.start(leave_stream(call, answer, passage, runtime))
+
+
+async def last_part(call: Call, answer: Answer, passage: Passage, part: bytes, runtime: Runtime) -> bytes:
+    """Record a stream that was relayed whole; return its last bytes, or an error event when that failed."""
+    answer.made = settled(call, answer, passage)
+    call.chain = call.chain.with_last(answer.made)
+    call.ending.finish()
+    try:
+        await settle.durable(call, runtime)
+    except NotDurableError:
+        return event_of(call, settle.NOT_RECORDED)
+    return part
 
 
 async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> AsyncIterator[bytes]:
