@@ -1,0 +1,5 @@
+"""Pages of requests, money and months."""
+
+from billing.admin import budgets, ledger, prices, records
+
+__all__ = ["budgets", "ledger", "prices", "records"]

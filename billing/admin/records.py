@@ -1,0 +1,185 @@
+"""Requests and their attempts: read only, newest first, never counted in full."""
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from billing.admin.periods import PeriodFilter
+from billing.adminmoney import amount, tokens
+from billing.chain import chain_of
+from billing.models import Attempt, RequestRecord
+from billing.selectors import explained
+from keys.standing import cause_words
+from tenants.adminbase import ReadOnlyAdmin, ScopedRelatedFilter
+from tenants.adminchips import ago, chip
+from tenants.models import BusinessLine
+from tenants.scoping import EVERYONE, reach_of, scoped
+
+TONES = {"finished": "good", "failed": "bad", "cancelled": "off"}
+
+
+class LineFilter(admin.SimpleListFilter):
+    """Lines by id: the record refers to its line without a constraint, so a deleted line must not be joined."""
+
+    title = gettext_lazy("line")
+    parameter_name = "line_id"
+    OFFERED_MAX = 200
+
+    def lookups(self, request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        lines = scoped(BusinessLine.objects.all(), reach_of(request.user), EVERYONE).select_related("tenant")
+        return [(str(line.pk), str(line)) for line in lines[: self.OFFERED_MAX]]
+
+    def queryset(self, _request: HttpRequest, queryset: Any) -> Any:
+        chosen = self.value() or ""
+        return queryset.filter(line_id=int(chosen)) if chosen.isascii() and chosen.isdigit() else queryset
+
+
+def status_chip(row: RequestRecord) -> SafeString:
+    """Return how a request ended; a refusal by a limit is told apart from a failure."""
+    if row.refusal_limit:
+        return chip("wait", _("refused"), title=row.refusal_limit)
+    return chip(TONES[row.status], row.get_status_display(), title=row.message)
+
+
+def charge_mark(row: RequestRecord) -> str:
+    """Return what stands behind an amount: est. or unpriced."""
+    if row.estimated:
+        return _("est.")
+    return "" if row.priced else _("unpriced")
+
+
+@admin.register(RequestRecord)
+class RequestRecordAdmin(ReadOnlyAdmin):
+    list_display = ("request_id", "received", "line_slug", "model_name", "state", "served_by", "tries", "time",
+                    "token_count", "charged")  # fmt: skip
+    list_filter = (PeriodFilter, "status", LineFilter, ("tenant", ScopedRelatedFilter), "priced", "estimated")
+    list_select_related = ("tenant",)
+    search_fields = ("request_id",)
+    search_help_text = gettext_lazy("A whole request id.")
+    extra_lookups = frozenset(
+        {"gateway_key_id", "upstream_key_id", "upstream", "model_served", "day", "day__gte", "day__lte", "day__lt"}
+    )
+    change_form_template = "admin/billing/requestrecord/change_form.html"
+    change_list_template = "admin/billing/requestrecord/change_list.html"
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        """Within one tenant the order of the index; across tenants that of the primary key."""
+        reach = self.reach(request)
+        tenants = reach.tenants(EVERYONE)
+        return ("-day", "-pk") if not reach.operator and len(tenants) == 1 else ("-pk",)
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        """Find a request by its whole id: the unique index answers."""
+        del request
+        term = search_term.strip()
+        return (queryset.filter(request_id=term) if term else queryset), False
+
+    def get_fields(self, _request: HttpRequest, _obj: Any = None) -> Any:
+        return ("request_id",)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Show the request with its chain; the form below it is not rendered."""
+        row = self.get_object(request, object_id)
+        extra = dict(extra_context or {})
+        if row is not None:
+            attempts = list(row.attempts.order_by("n"))
+            extra |= {
+                "record": row,
+                "state": status_chip(row),
+                "mark": charge_mark(row),
+                "chain": chain_of(row, attempts),
+                "json": _json(explained(row, attempts)),
+                "decision_json": _json(row.decision),
+                "usage": _usage(row),
+                "title": _("Request"),
+                "subtitle": row.request_id,
+            }
+        return super().change_view(request, object_id, form_url, extra)
+
+    # --- columns ---
+
+    @admin.display(description=gettext_lazy("received"), ordering="created")
+    def received(self, row: RequestRecord) -> SafeString:
+        return ago(row.created)
+
+    @admin.display(description=gettext_lazy("model"))
+    def model_name(self, row: RequestRecord) -> Any:
+        if row.model_served and row.model_served != row.model_requested:
+            return format_html("{} → {}", row.model_requested, row.model_served)
+        return row.model_requested
+
+    @admin.display(description=gettext_lazy("ending"))
+    def state(self, row: RequestRecord) -> SafeString:
+        return status_chip(row)
+
+    @admin.display(description=gettext_lazy("served by"))
+    def served_by(self, row: RequestRecord) -> str:
+        return f"{row.upstream} · {row.upstream_key}" if row.upstream else "–"
+
+    @admin.display(description=gettext_lazy("tries"))
+    def tries(self, row: RequestRecord) -> Any:
+        if row.attempt_count > 1:
+            return format_html('<strong title="{}">{}</strong>', _("failed over"), row.attempt_count)
+        return row.attempt_count
+
+    @admin.display(description=gettext_lazy("first / all (ms)"))
+    def time(self, row: RequestRecord) -> str:
+        return f"{row.first_content_ms if row.first_content_ms is not None else '–'} / {row.duration_ms}"
+
+    @admin.display(description=gettext_lazy("tokens in / out"))
+    def token_count(self, row: RequestRecord) -> SafeString:
+        return format_html("{} / {}", tokens(row.input_tokens), tokens(row.output_tokens))
+
+    @admin.display(description=gettext_lazy("charge"))
+    def charged(self, row: RequestRecord) -> SafeString:
+        return amount(row.charge, row.currency, "charge", charge_mark(row))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _usage(row: RequestRecord) -> list[tuple[str, SafeString]]:
+    return [
+        (_("input"), tokens(row.input_tokens)),
+        (_("of it cached"), tokens(row.cached_read_tokens)),
+        (_("cache written"), tokens(row.cache_write_tokens)),
+        (_("output"), tokens(row.output_tokens)),
+        (_("of it reasoning"), tokens(row.reasoning_tokens)),
+    ]
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnlyAdmin):
+    list_display = ("record", "n", "upstream", "upstream_key", "result", "status", "ms", "first_content_ms", "paid")
+    list_select_related = ("record",)
+    list_filter = ("outcome", "skipped")
+    extra_lookups = frozenset({"record__id__exact", "upstream_key_id"})
+    ordering = ("-pk",)
+    fields = (
+        "record", "n", "upstream", "upstream_key", "model_sent", "result", "status", "message", "reason", "evidence",
+        "upstream_request_id", "started_ms", "queued_ms", "first_content_ms", "ms", "input_tokens",
+        "cached_read_tokens", "output_tokens", "paid", "lost",
+    )  # fmt: skip
+
+    @admin.display(description=gettext_lazy("outcome"))
+    def result(self, row: Attempt) -> SafeString:
+        if row.skipped:
+            return chip("off", _("skipped: %(why)s") % {"why": row.skipped})
+        return chip("good" if row.outcome == "served" else "bad", cause_words(row.outcome), title=row.message)
+
+    @admin.display(description=gettext_lazy("cost"))
+    def paid(self, row: Attempt) -> SafeString:
+        return amount(row.cost, kind="cost")
+
+    @admin.display(description=gettext_lazy("waste"))
+    def lost(self, row: Attempt) -> SafeString:
+        return amount(row.waste, kind="waste")

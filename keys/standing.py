@@ -1,0 +1,77 @@
+"""How keys stand at the moment, for pages: the persisted states of just these keys, and the chip for each."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from keys.core.outcome import Cause
+from keys.core.pool import Pool, Sheet, pool_of_rows
+from keys.core.report import account_target, key_target
+from keys.core.state import Status
+from keys.models import StoredState, UpstreamKey
+from tenants.adminchips import chip
+
+_BATCH = 400
+
+
+def pool_of(keys: Iterable[UpstreamKey], now: datetime) -> Pool:
+    """Read the persisted states of these keys and of their accounts."""
+    listed = list(keys)
+    targets = {key_target(key.pk) for key in listed}
+    targets |= {account_target(key.account_id) for key in listed if key.account_id is not None}
+    return pool_of_rows(_rows(sorted(targets)), now)
+
+
+def _rows(targets: Sequence[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for start in range(0, len(targets), _BATCH):
+        part = targets[start : start + _BATCH]
+        found |= dict(StoredState.objects.filter(target__in=part).values_list("target", "data"))
+    return found
+
+
+def cause_words(cause: str) -> str:
+    """Return a class of answers in plain words; an unknown one as it is."""
+    words = {
+        Cause.SERVED: _("served"),
+        Cause.INSUFFICIENT_BALANCE: _("no balance"),
+        Cause.QUOTA_EXHAUSTED: _("quota used up"),
+        Cause.RATE_LIMITED: _("rate limited"),
+        Cause.AUTH_INVALID: _("credentials refused"),
+        Cause.PERMISSION_DENIED: _("not permitted"),
+        Cause.MODEL_UNAVAILABLE: _("no such model there"),
+        Cause.OVERLOADED: _("overloaded"),
+        Cause.SERVER_ERROR: _("server error"),
+        Cause.CONNECTION: _("connection failed"),
+        Cause.TIMEOUT: _("timed out"),
+        Cause.CONTEXT_TOO_LONG: _("context too long"),
+        Cause.BAD_REQUEST: _("bad request"),
+        Cause.CONTENT_FILTERED: _("content filtered"),
+        Cause.ABORTED: _("client left"),
+    }
+    head, _sep, rest = cause.partition(" ")
+    known = words.get(Cause(head)) if head in list(Cause) else None
+    return f"{known} {rest}".strip() if known is not None else cause
+
+
+def state_chip(key: UpstreamKey, sheet: Sheet, now: datetime) -> SafeString:
+    """Return the chip of a key: off beats every state."""
+    if not key.enabled:
+        return chip("off", _("off"))
+    why = cause_words(sheet.reason)
+    match sheet.status:
+        case Status.DEAD:
+            return chip("bad", _("dead"), title=why)
+        case Status.COOLING:
+            return chip("wait", _("cooling"), title=why, until=now + timedelta(seconds=sheet.cooling_left_s))
+        case Status.HEALTHY:
+            return chip("good", _("healthy"), title=_("next call decides") if sheet.half_open else "")
+
+
+def why_words(sheet: Sheet) -> str:
+    """Return why a key does not stand healthy, with the upstream's wording; "" when it does."""
+    if sheet.status is Status.HEALTHY:
+        return ""
+    return f"{cause_words(sheet.reason)}: {sheet.last_error}" if sheet.last_error else cause_words(sheet.reason)
