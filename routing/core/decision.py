@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from billing.core.tokens import Usage
 from keys.core.dialect import Dialect
 from keys.core.outcome import Cause
 from keys.core.policy import Policy
 from keys.core.report import Skip
 from routing.core.rules import RuleVerdict
-from routing.core.sticky import Hold, cached_tokens
+from routing.core.sticky import Hold
 from routing.core.strategies import Score
 from routing.core.table import GroupInfo, RouteInfo, RuleInfo, UpstreamInfo
-from routing.core.views import Charge, Pin
+from routing.core.views import Charge
 
 
 class Bar(StrEnum):
@@ -254,16 +252,6 @@ class Decision:
     @property
     def stream_hold(self) -> str:
         return "first_content" if self.target.group is None else self.target.group.stream_hold
-
-
-def pin_for(decision: Decision, served: Candidate, usage: Usage | None, now: datetime) -> Pin | None:
-    """Return what is remembered when an answer is complete: the key that really gave it. None without a rule."""
-    rule = decision.target.rule
-    if rule is None:
-        return None
-    group_id = None if decision.target.group is None else decision.target.group.id
-    cached = cached_tokens(usage, served.dialect)
-    return Pin(served.key_id, served.upstream_id, rule.id, group_id, now, cached)
 
 
 def group_scope(group: GroupInfo) -> str:

@@ -35,7 +35,7 @@ _HOUR_S = 3600
 _DAY_HOURS = 24
 
 _Rotation: TypeAlias = Mapping[str, int]
-Score: TypeAlias = str | int | float | Decimal | None
+Score: TypeAlias = str | int | float | None  # JSON values: records keep them
 _Scores: TypeAlias = dict[int, Mapping[str, Score]]
 NO_SCORES: Mapping[str, Score] = {}
 
@@ -297,7 +297,7 @@ def _cheapest(_method: Method, entries: Sequence[Entry], _moment: Moment) -> _Or
     return _by(
         entries,
         lambda entry: (entry.cost is None, entry.cost or Decimal(0)),
-        lambda entry: {"cost": entry.cost},
+        lambda entry: {"cost": None if entry.cost is None else f"{entry.cost:f}"},
     )
 
 

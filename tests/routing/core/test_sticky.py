@@ -10,7 +10,7 @@ from billing.core.tokens import Usage, UsageSource
 from keys.core.dialect import Dialect
 from keys.core.report import Skip, Standing
 from routing.core.decide import decide
-from routing.core.decision import RefusalKind, pin_for
+from routing.core.decision import RefusalKind
 from routing.core.identity import HardPin
 from routing.core.sticky import (
     Hold,
@@ -93,16 +93,6 @@ def test_the_marks() -> None:
     assert session_mark(Hold.TURN, 1, 1, identified=True) is SessionMark.TURN
     assert session_mark(Hold.CACHE, 1, 1, identified=True) is SessionMark.CACHE
     assert session_mark(Hold.CACHE, 1, 2, identified=True) is SessionMark.REPINNED
-
-
-def test_the_pin_is_the_key_that_really_answered() -> None:
-    decision = decided(PAIR, pin=WARM)
-    usage = Usage(2000, 0, None, None, 1, None, UsageSource.UPSTREAM)
-    assert pin_for(decision, decision.candidates[1], usage, NOW) == Pin(11, 1, 1, GROUP, NOW, 2000)
-    alone = decided(table([upstream(1)], rules=[rule(5, upstream_id=1)]))
-    assert pin_for(alone, alone.candidates[0], None, NOW) == Pin(11, 1, 5, None, NOW, 0)
-    refused = decided(table([upstream(1)], models=("x",)))
-    assert pin_for(refused, alone.candidates[0], None, NOW) is None
 
 
 def test_a_pin_survives_being_stored() -> None:
