@@ -114,7 +114,7 @@ def credit(value: Any, spot: Spot) -> Any:
     if not _is_mapping(value, spot):
         return BAD
     parts = {
-        "amount": readers.money,
+        "amount": readers.decimal(15, 12, digits=readers.FLOAT_DIGITS),
         "currency": readers.currency,
         "period": readers.choice(Budget.Period.values),
     }

@@ -69,7 +69,7 @@ def _judge_price(price: Row) -> None:
     elif has_call:
         price.spot.key("call").error("needs unit: per_call")
     elif not stated:
-        price.spot.error("states no price; write input and output")
+        price.spot.warn("states no price: calls of this model stay unpriced")
     elif price.get("input") is None or price.get("output") is None:
         missing = "input" if price.get("input") is None else "output"
         price.spot.warn(f"has no {missing} price: calls with such tokens stay unpriced")

@@ -19,9 +19,9 @@ NOT_ENFORCED: frozenset[str] = frozenset()
 
 _count = readers.whole()
 _tokens = readers.whole(most=readers.BIGINT_MAX)
-_ceiling = readers.whole(limit=True)
-_token_ceiling = readers.whole(most=readers.BIGINT_MAX, limit=True)
-_multiplier = readers.decimal(6, 9, digits=15)
+_ceiling = readers.ceiling()
+_token_ceiling = readers.ceiling(readers.BIGINT_MAX)
+_multiplier = readers.decimal(9, 9, digits=readers.FLOAT_DIGITS)
 
 
 def _switch(name: str, **options: Any) -> Field:
@@ -110,7 +110,7 @@ RATE = Kind(
     fields=(
         Field("from", readers.currency, column="source", required=True),
         Field("to", readers.currency, column="target", required=True),
-        Field("rate", readers.decimal(15, 12, positive=True, digits=15), required=True),
+        Field("rate", readers.decimal(15, 12, positive=True, digits=readers.FLOAT_DIGITS), required=True),
         Field("on", readers.day, column="starts", required=True),
     ),
 )

@@ -24,6 +24,7 @@ Reader = Callable[[Any, Spot], Any]
 ONE = Decimal(1)
 INT_MAX = 2**31 - 1
 BIGINT_MAX = 2**63 - 1
+FLOAT_DIGITS = 15  # what SQLite keeps of a plain decimal column
 _DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _SWITCH_WORDS = {"on": True, "yes": True, "off": False, "no": False}
@@ -91,8 +92,8 @@ def switch(value: Any, spot: Spot) -> Any:
     return spot.error(f"must be true or false, not {quoted(value)}")
 
 
-def whole(least: int = 1, most: int = INT_MAX, *, limit: bool = False) -> Reader:
-    """Make a reader of a whole number within both bounds. `limit`: a ceiling, of which 0 would stop everything."""
+def whole(least: int = 1, most: int = INT_MAX) -> Reader:
+    """Make a reader of a whole number within both bounds."""
 
     def read(value: Any, spot: Spot) -> Any:
         if value is BAD:
@@ -100,9 +101,20 @@ def whole(least: int = 1, most: int = INT_MAX, *, limit: bool = False) -> Reader
         if isinstance(value, bool) or not isinstance(value, int):
             return spot.error(f"must be a whole number, not {quoted(value)}")
         if value < least:
-            hint = "; leave it out or write null for no limit" if value == 0 and limit else ""
-            return spot.error(f"must be at least {least}{hint}")
+            return spot.error(f"must be at least {least}")
         return value if value <= most else spot.error(f"must be at most {most}")
+
+    return read
+
+
+def ceiling(most: int = INT_MAX) -> Reader:
+    """Make a reader of a limit. 0 is one: it stops everything, which is rarely meant."""
+
+    def read(value: Any, spot: Spot) -> Any:
+        found = whole(0, most)(value, spot)
+        if found == 0 and found is not BAD:
+            spot.warn("0 refuses every call; write null for no limit")
+        return found
 
     return read
 

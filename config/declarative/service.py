@@ -95,6 +95,7 @@ def _planned(wanted: list[Row], found: Inspection, *, prune: bool) -> tuple[Tree
     plan = make_plan(wanted, stored, prune=prune, inspection=found)
     judge(plan.final, slugs, found)
     _judge_used_prices(plan)
+    _judge_currencies(plan)
     _judge_gateway_keys(plan, stored)
     return stored, plan
 
@@ -137,6 +138,14 @@ def _judge_used_prices(plan: Plan) -> None:
         else:
             text = "recorded calls were billed by this price: it stays; keep it in the file"
         change.row.spot.error(text)
+
+
+def _judge_currencies(plan: Plan) -> None:
+    tenants = [each for each in plan.changes if each.row.kind is TENANT and each.action is Action.CHANGE]
+    for change in tenants:
+        if "currency" in change.after and RequestRecord.objects.filter(tenant=change.row.pk).exists():
+            old = change.before["currency"]
+            change.row.spot.key("currency").warn(f"recorded calls keep their amounts in {old}")
 
 
 def _judge_gateway_keys(plan: Plan, stored: Tree) -> None:

@@ -25,7 +25,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "silence_s": (0.001, LONGEST_SILENCE_S),
     "first_content_deadline_s": (0.001, 3600),
 }
-_TYPES = {each.name: type(each.default) for each in fields(Policy)}
+_TYPES = {each.name: each.type for each in fields(Policy)}
 _PAIRS = (("cool_strike_s", "cool_strike_max_s"), ("cool_429_s", "cool_429_max_s"))
 
 

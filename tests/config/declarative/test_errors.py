@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from config.declarative import ConfigError, apply_document
+from config.declarative.resolving import no_lookup
 from tests.config.declarative.samples import ENVIRON, applied, errors_of, refusal_of, small, tenant_of
 
 pytestmark = pytest.mark.django_db
@@ -93,9 +95,7 @@ CASES: list[tuple[Change, str]] = [
      "budgets[0].amount: has more than 18 digits before the point"),
     (at("lines.0.charge_multiplier", "-0.5"), "lines[0].charge_multiplier: must not be negative"),
     (at("upstreams.0.keys.0.weight", 0), "upstreams[0].keys[0].weight: must be at least 1"),
-    (at("upstreams.0.keys.0.rpm", 0), "upstreams[0].keys[0].rpm: must be at least 1; leave it out or write null "
-     "for no limit"),
-    (at("upstreams.0.keys.0.rpm", -5), "upstreams[0].keys[0].rpm: must be at least 1"),
+    (at("upstreams.0.keys.0.rpm", -5), "upstreams[0].keys[0].rpm: must be at least 0"),
     (at("upstreams.0.keys.0.rpm", 2**31), "upstreams[0].keys[0].rpm: must be at most 2147483647"),
     (at("upstreams.0.keys.0.rpm", "60"), 'upstreams[0].keys[0].rpm: must be a whole number, not "60"'),
     (at("upstreams.0.keys.0.rpm", True), 'upstreams[0].keys[0].rpm: must be a whole number, not "True"'),
@@ -166,7 +166,6 @@ CASES: list[tuple[Change, str]] = [
      "routes[0].rules[0].when: these conditions exclude each other; the rule can never match"),
     (at("routes.1.default", True), "routes[1].default: default is the default already"),
     # prices
-    (at("prices", [{"model": "m", "currency": "USD"}]), "prices[0]: states no price; write input and output"),
     (at("prices", [{**PRICE, "call": "1"}]), "prices[0].call: needs unit: per_call"),
     (at("prices", [{"model": "m", "currency": "USD", "unit": "per_call"}]),
      "prices[0].call: is required for a price per call"),
@@ -279,9 +278,6 @@ def test_the_products_own_variables_are_never_read(name: str, monkeypatch: pytes
 
 
 def test_env_is_refused_where_no_command_line_asks() -> None:
-    from config.declarative import ConfigError, apply_document  # noqa: PLC0415  # only here without an environment
-    from config.declarative.resolving import no_lookup  # noqa: PLC0415
-
     document = small()
     tenant_of(document)["upstreams"][0]["keys"][0]["secret"] = "env:RELAY_A_1"
     with pytest.raises(ConfigError, match=r"env: is resolved by the command line only"):
@@ -327,7 +323,8 @@ def test_warnings_do_not_stop_anything() -> None:
     tenant["groups"][0]["policy"] = {"silence_s": 5}
     tenant["routes"][0]["rules"].insert(0, {"name": "n", "when": {"line": "nobody"}, "then": {"deny": "no"}})
     tenant["budgets"] = [{"amount": "1", "currency": "EUR"}]
-    tenant["prices"] = [{"model": "m", "currency": "USD", "input": "1"}]
+    tenant["prices"] = [{"model": "m", "currency": "USD", "input": "1"}, {"model": "n", "currency": "USD"}]
+    tenant["lines"][0]["limits"] = {"rpm": 0}
     tenant["lines"][0]["keys"][0]["secret"] = "sk-short"
     assert set(applied(document).warnings) == {
         "tenants[0].upstreams[0].base_url: ends like an endpoint; write the part before it (what the SDK calls "
@@ -338,6 +335,8 @@ def test_warnings_do_not_stop_anything() -> None:
         "tenants[0].groups[1]: has no members: requests that come here find no upstream",
         'tenants[0].routes[0].rules[0].when.line: unknown line "nobody"; known: bot',
         "tenants[0].budgets[0].currency: there is no exchange rate between EUR and USD, the currency of acme",
+        "tenants[0].lines[0].limits.rpm: 0 refuses every call; write null for no limit",
+        "tenants[0].prices[1]: states no price: calls of this model stay unpriced",
         "tenants[0].prices[0]: has no output price: calls with such tokens stay unpriced",
         "tenants[0].lines[0].keys[0].secret: is shorter than 16 characters and can be guessed",
     }

@@ -247,7 +247,7 @@ def tenants(draw: st.DrawFn, slug: str) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(first=tenants("one"), second=tenants("one"), prices=prices)
 def test_any_configuration_goes_round(first: dict[str, Any], second: dict[str, Any], prices: list[Any]) -> None:
     with transaction.atomic():

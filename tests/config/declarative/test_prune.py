@@ -148,6 +148,15 @@ def test_a_price_that_a_record_used_is_neither_edited_nor_removed() -> None:
     ]
 
 
+def test_another_currency_after_the_first_calls_is_warned_of() -> None:
+    applied(small())
+    document = small()
+    tenant_of(document)["currency"] = "EUR"
+    assert applied(document, dry_run=True).warnings == ()
+    RecordFactory(line=BusinessLine.objects.get(), tenant=Tenant.objects.get())
+    assert applied(document).warnings == ("tenants[0].currency: recorded calls keep their amounts in USD",)
+
+
 def test_a_price_that_nothing_used_may_be_corrected() -> None:
     applied({"prices": [PRICE]})
     applied({"prices": [{**PRICE, "input": "1.5"}]})
