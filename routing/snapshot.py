@@ -3,14 +3,13 @@
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.db import DatabaseError, InterfaceError, connection, connections, transaction
 
-from billing.core.pricing import PriceBook, PriceRow, RateRow
-from billing.models import Budget, ExchangeRate, Price
+from billing.models import Budget
+from billing.pricebook import read_prices
 from keys.core.addresses import complete_base_url
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy, overridden
@@ -60,7 +59,7 @@ def read_table() -> RoutingTable:
             groups=_groups(),
             routes=_routes(),
             default_routes=dict(Route.objects.filter(is_default=True).values_list("tenant_id", "pk")),
-            prices=_prices({pk: row.timezone for pk, row in tenants.items()}),
+            prices=read_prices({pk: row.timezone for pk, row in tenants.items()}),
         )
 
 
@@ -220,30 +219,6 @@ def _routes() -> dict[int, RouteInfo]:
             )
         )
     return {row.pk: RouteInfo(row.pk, row.tenant_id, row.name, tuple(rules[row.pk])) for row in Route.objects.all()}
-
-
-def _prices(zones: Mapping[int, str]) -> PriceBook:
-    return PriceBook(
-        prices=tuple(
-            PriceRow(
-                id=row.pk,
-                tenant_id=row.tenant_id,
-                model=row.model,
-                unit=row.unit,
-                currency=row.currency,
-                input=row.input,
-                cached_input=row.cached_input,
-                cache_write=row.cache_write,
-                cache_write_1h=row.cache_write_1h,
-                output=row.output,
-                call=row.call,
-                starts=row.starts,
-            )
-            for row in Price.objects.all()
-        ),
-        rates=tuple(RateRow(row.source, row.target, row.rate, row.starts) for row in ExchangeRate.objects.all()),
-        zones={pk: ZoneInfo(name) for pk, name in zones.items()},
-    )
 
 
 class Keeper:
