@@ -153,12 +153,7 @@ class Courier:
     async def _send(self, jobs: Sequence[_Job]) -> None:
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                replies = await self._pipelined([job.command for job in jobs])
-                unknown = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-                if unknown:
-                    again = await self._pipelined([_with_text(jobs[i]) for i in unknown])
-                    for i, reply in zip(unknown, again, strict=True):
-                        replies[i] = reply
+                replies = await self._asked(jobs)
         except (RedisError, OSError, TimeoutError) as exc:
             self._down(Health.DOWN, exc)
             self._fail(jobs, f"{type(exc).__name__}: {exc}")
@@ -168,6 +163,16 @@ class Courier:
             raise
         for job, reply in zip(jobs, replies, strict=True):
             self._answer(job, reply)
+
+    async def _asked(self, jobs: Sequence[_Job]) -> list[Any]:
+        """Replies in order; scripts that Redis does not know (any more) are sent whole."""
+        replies = await self._pipelined([job.command for job in jobs])
+        unknown = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if unknown:
+            again = await self._pipelined([_with_text(jobs[i]) for i in unknown])
+            for i, reply in zip(unknown, again, strict=True):
+                replies[i] = reply
+        return replies
 
     async def _pipelined(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         async with self.client.pipeline(transaction=False) as pipe:

@@ -19,13 +19,19 @@ async def listen(
     """Pass on every message of a channel until cancelled; `joined` runs after each (re)subscription."""
     while True:
         try:
-            async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
-                await pubsub.subscribe(channel)
-                await joined()
-                while True:
-                    message = await pubsub.get_message(timeout=LISTEN_S)
-                    if message is not None:
-                        hear(message["data"])
+            await _subscribed(client, channel, hear, joined)
         except (RedisError, OSError, TimeoutError) as exc:
             logger.info("Not listening to Redis: %s", exc)
             await asyncio.sleep(RETRY_S)
+
+
+async def _subscribed(
+    client: Redis, channel: str, hear: Callable[[str], None], joined: Callable[[], Awaitable[None]]
+) -> None:
+    async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+        await pubsub.subscribe(channel)
+        await joined()
+        while True:
+            message = await pubsub.get_message(timeout=LISTEN_S)
+            if message is not None:
+                hear(message["data"])

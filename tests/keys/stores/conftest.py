@@ -58,7 +58,7 @@ def stop_redis(server: Server) -> None:
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:
-    if "REDIS_URL" in os.environ:
+    if os.environ.get("REDIS_URL"):
         yield os.environ["REDIS_URL"]
         return
     server = start_redis()

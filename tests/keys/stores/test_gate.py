@@ -1,5 +1,6 @@
 """Slots and windows in memory, over any history."""
 
+from collections import Counter
 from datetime import timedelta
 
 from hypothesis import given
@@ -15,36 +16,48 @@ steps = st.lists(
 )
 
 
+LINE_SLOTS = 4
+
+
+class World:
+    """A gate and the requests that went through it."""
+
+    def __init__(self, slots: int, rpm: int) -> None:
+        self.gate, self.now = Gate(), NOW
+        self.caps = Caps(concurrency=slots, rpm=rpm)
+        self.flying: list[tuple[Hold, ...]] = []
+        self.sent: list[tuple[int, float]] = []
+
+    def arrive(self, ticket: str, key_id: int) -> None:
+        line = Caller("line:1", Caps(concurrency=LINE_SLOTS))
+        request = AdmitRequest(ticket, "gpt", (KeyOption(key_id, caps=self.caps),), (line,))
+        answer = self.gate.admit(request, [Eligible(key) for key in request.keys], (), self.now)
+        if answer.granted:
+            self.flying.append(answer.holds)
+            self.sent.append((key_id, self.now.timestamp()))
+        else:
+            assert all(self.gate.release(hold) for hold in answer.holds)
+
+    def leave(self, which: int) -> None:
+        holds = self.flying.pop(which)
+        assert [self.gate.release(hold) for hold in holds] == [True, True]
+        assert [self.gate.release(hold) for hold in holds] == [False, False]
+
+
 @given(steps, st.integers(1, 3), st.integers(1, 5))
 def test_slots_held_are_requests_in_flight_and_never_more_than_allowed(
     history: list[tuple[bool, int, int, float]], slots: int, rpm: int
 ) -> None:
-    gate, now = Gate(), NOW
-    caps = Caps(concurrency=slots, rpm=rpm)
-    line = Caller("line:1", Caps(concurrency=4))
-    flying: list[tuple[Hold, ...]] = []
-    sent: list[tuple[int, float]] = []
+    world = World(slots, rpm)
     for number, (arrives, key_id, which, gap) in enumerate(history):
-        now += timedelta(seconds=gap)
+        world.now += timedelta(seconds=gap)
         if arrives:
-            request = AdmitRequest(f"t{number}", "gpt", (KeyOption(key_id, caps=caps),), (line,))
-            answer = gate.admit(request, [Eligible(key) for key in request.keys], (), now)
-            if answer.granted:
-                flying.append(answer.holds)
-                sent.append((key_id, now.timestamp()))
-            else:
-                for hold in answer.holds:
-                    assert gate.release(hold)
-        elif flying:
-            for hold in flying.pop(which % len(flying)):
-                assert gate.release(hold)
-                assert not gate.release(hold)
-        held = {scope: len(tickets) for scope, tickets in gate.slots.items()}
-        expected: dict[str, int] = {}
-        for holds in flying:
-            for hold in holds:
-                expected[hold.scope] = expected.get(hold.scope, 0) + 1
-        assert held == expected
-        assert all(count <= (4 if scope == "line:1" else slots) for scope, count in held.items())
-        for key in range(3):
-            assert sum(1 for k, at in sent if k == key and at > now.timestamp() - 60) <= rpm
+            world.arrive(f"t{number}", key_id)
+        elif world.flying:
+            world.leave(which % len(world.flying))
+        in_flight = Counter(hold.scope for holds in world.flying for hold in holds)
+        held = {scope: len(tickets) for scope, tickets in world.gate.slots.items()}
+        assert held == in_flight
+        assert all(count <= (LINE_SLOTS if scope == "line:1" else slots) for scope, count in held.items())
+        recent = Counter(key for key, at in world.sent if at > world.now.timestamp() - 60)
+        assert all(count <= rpm for count in recent.values())
