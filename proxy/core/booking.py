@@ -42,7 +42,8 @@ def bundle_of(call: Call, clock_s: float) -> Bundle:
     day = call.received.at.astimezone(ZoneInfo(tenant.timezone)).date()
     made = main_try(call)
     usage = _usage(call, made)
-    amounts = _amounts(call, made, usage)
+    billed = _completed(call, made, usage)
+    amounts = _amounts(call, made, billed)
     wastes = {index: waste for index, waste in _wastes(call) if waste is not None}
     total_waste = _total([amounts.waste, *wastes.values()])
     record = _record(call, made, usage, day, clock_s)
@@ -51,6 +52,7 @@ def bundle_of(call: Call, clock_s: float) -> Bundle:
         charge=amounts.charge,
         cost=amounts.cost,
         waste=total_waste,
+        estimated=billed.source is UsageSource.ESTIMATED,
         priced=amounts.priced,
         price_id=amounts.price.id if amounts.price is not None else None,
         price=_price_copy(amounts.price, call, made),
@@ -89,6 +91,14 @@ def _usage(call: Call, made: Try | None) -> Usage:
     if failed and seen is not None:
         return replace(seen, source=UsageSource.PARTIAL)
     return _estimated(call, made, seen)
+
+
+def _completed(call: Call, made: Try | None, usage: Usage) -> Usage:
+    """Return what amounts are reckoned from: an answer that died may have told its input and not yet its output."""
+    known = usage.input_tokens is not None and usage.output_tokens is not None
+    if made is None or known or not call.ending.delivered:
+        return usage
+    return _estimated(call, made, usage)
 
 
 def _estimated(call: Call, made: Try, seen: Usage | None) -> Usage:
@@ -204,7 +214,6 @@ def _record(call: Call, made: Try | None, usage: Usage, day: date, clock_s: floa
         **_tokens(usage),
         usage_flags=list(usage.flags),
         currency=admitted.tenant.currency,
-        estimated=usage.source is UsageSource.ESTIMATED,
     )
 
 
