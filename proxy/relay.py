@@ -96,7 +96,7 @@ async def chunks(
     if passage.error is not None:
         raise StreamFailedError(None, passage.error.data)
     if not passage.ended and not passage.finished:
-        raise StreamFailedError("closed", b"")
+        raise StreamFailedError(None, b"")  # whole by HTTP, but no whole answer
     yield (part if not passage.ended else b"") + passage.last(), True
 
 
