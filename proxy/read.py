@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
+from keys.core.dialect import Dialect
 from proxy.core.call import Admitted
 from proxy.core.endpoints import Endpoint
 from proxy.core.errors import Code, Fault, Refused
@@ -44,9 +46,14 @@ def read(admitted: Admitted, endpoint: Endpoint) -> tuple[Inbound, Facts]:
         body=received.body,
         payload=payload,
         model=known.model,
-        stream=known.stream,
+        stream=known.stream and not _is_array(endpoint, received.query),
     )
     return inbound, known
+
+
+def _is_array(endpoint: Endpoint, query: str) -> bool:
+    """Whether Gemini answers a stream as one JSON array: without `alt=sse` it does."""
+    return endpoint.dialect is Dialect.GEMINI and ("alt", "sse") not in parse_qsl(query)
 
 
 def _payload(body: bytes) -> Mapping[str, Any]:
