@@ -7,7 +7,6 @@ in an hour, a quarter of an hour in a day). `keys/stores/lua/shared.lua` repeats
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +32,6 @@ SPANS = (
 )
 
 
-class HasLimits(Protocol):
-    """What the routing table's limits look like from here."""
-
-    @property
-    def rpm(self) -> int | None: ...
-    @property
-    def tpm(self) -> int | None: ...
-    @property
-    def per_hour(self) -> int | None: ...
-    @property
-    def per_day(self) -> int | None: ...
-    @property
-    def tokens_per_day(self) -> int | None: ...
-    @property
-    def concurrency(self) -> int | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Caps:
     """Limits of one scope (a line, a gateway key, an upstream key). None = no limit."""
@@ -70,10 +52,6 @@ class Caps:
 def _windows_of(caps: Caps) -> tuple[tuple[Span, int], ...]:
     limits = ((span, getattr(caps, span.name)) for span in SPANS)
     return tuple((span, limit) for span, limit in limits if limit is not None)
-
-
-def caps_of(limits: HasLimits) -> Caps:
-    return Caps(limits.rpm, limits.tpm, limits.per_hour, limits.per_day, limits.tokens_per_day, limits.concurrency)
 
 
 @dataclass(slots=True)

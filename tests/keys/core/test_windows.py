@@ -1,25 +1,13 @@
 """Rate windows: never more than the limit in any interval of the window's length."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keys.core.windows import SPANS, Caps, Span, Window, caps_of
+from keys.core.windows import SPANS, Caps, Span, Window
 
 RPM, TPM, HOUR, DAY, TOKENS_DAY = SPANS
 T = 1_772_366_400.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    rpm: int | None = 1
-    tpm: int | None = 2
-    per_hour: int | None = 3
-    per_day: int | None = 4
-    tokens_per_day: int | None = 5
-    concurrency: int | None = 6
 
 
 def test_spans_have_their_lengths() -> None:
@@ -34,7 +22,6 @@ def test_spans_have_their_lengths() -> None:
 
 
 def test_caps_name_their_windows() -> None:
-    assert caps_of(Limits()) == Caps(1, 2, 3, 4, 5, 6)
     assert [(span.name, n) for span, n in Caps(rpm=9, tokens_per_day=0, concurrency=4).windows()] == [
         ("rpm", 9),
         ("tokens_per_day", 0),
