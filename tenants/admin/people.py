@@ -44,8 +44,9 @@ class MembershipForm(ScopedForm):
         if self.instance.pk is None:
             self.fields["username"].help_text = _("A new name makes a new account.")
             self.fields["password"].help_text = _("For a new account only.")
-        elif "password" in self.fields:
-            self.fields["password"].help_text = _("Empty = leave it as it is.")
+            return
+        del self.fields["username"]  # a declared field stays in the form although the page has none
+        self.fields["password"].help_text = _("Empty = leave it as it is.")
 
     def clean_username(self) -> str:
         """Find the person, or check that an account of that name may be made."""

@@ -1,0 +1,84 @@
+"""Lists cost the same number of queries whatever they hold, and never a full count."""
+
+import pytest
+from django.contrib import admin
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from tenants.adminbase import COUNT_CAP, CappedPaginator
+from tenants.models import BusinessLine
+from tests import factories
+from tests.config.admin_world import member, person, team
+
+pytestmark = pytest.mark.django_db
+
+MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
+
+
+def queries(client, address):
+    with CaptureQueriesContext(connection) as caught:
+        answer = client.get(address)
+    assert answer.status_code == 200, address
+    return [query["sql"] for query in caught.captured_queries]
+
+
+def list_costs(client):
+    pages = {
+        model._meta.label: f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist" for model in MODELS
+    }
+    return {label: len(queries(client, reverse(page))) for label, page in pages.items()}
+
+
+def test_every_list_costs_the_same_for_two_teams_and_for_five(client):
+    client.force_login(person("root", is_superuser=True))
+    team("alpha"), team("bravo")
+    list_costs(client)  # what is read once per process
+    few = list_costs(client)
+    for mark in ("charlie", "delta", "echo"):
+        team(mark)
+    assert list_costs(client) == few
+    assert max(few.values()) <= 12
+
+
+def test_the_request_page_costs_the_same_for_one_try_and_for_nine(client):
+    alpha = team("alpha")
+    client.force_login(member(alpha.tenant, "viewer"))
+    record = alpha.rows["billing.RequestRecord"]
+    page = reverse("admin:billing_requestrecord_change", args=[record.pk])
+    queries(client, page)
+    few = len(queries(client, page))
+    for n in range(2, 10):
+        factories.AttemptFactory(record=record, n=n)
+    assert len(queries(client, page)) == few
+
+
+def test_the_list_of_requests_is_bounded_by_days_and_counts_no_more_than_the_cap(client):
+    alpha = team("alpha")
+    client.force_login(member(alpha.tenant, "viewer"))
+    factories.RecordFactory.create_batch(51, line=alpha.line, created=timezone.now())
+    asked = [
+        sql for sql in queries(client, reverse("admin:billing_requestrecord_changelist")) if "requestrecord" in sql
+    ]
+    assert asked
+    for sql in asked:
+        assert '"day" >=' in sql
+        assert "LIMIT" in sql
+
+
+def test_a_request_is_found_by_its_whole_id_by_the_unique_index(client):
+    alpha = team("alpha")
+    client.force_login(member(alpha.tenant, "viewer"))
+    record = alpha.rows["billing.RequestRecord"]  # older than the default period
+    page = reverse("admin:billing_requestrecord_changelist") + f"?q={record.request_id}"
+    assert record.request_id in client.get(page).content.decode()
+    assert any(f"\"request_id\" = '{record.request_id}'" in sql for sql in queries(client, page))
+
+
+def test_the_paginator_stops_counting(monkeypatch):
+    monkeypatch.setattr("tenants.adminbase.COUNT_CAP", 2)
+    factories.LineFactory.create_batch(3)
+    capped = CappedPaginator(BusinessLine.objects.order_by("pk"), 1)
+    assert (capped.count, capped.capped, capped.num_pages) == (2, True, 2)
+    assert COUNT_CAP == 5000
