@@ -20,9 +20,7 @@ def read_document(document: Any, inspection: Inspection) -> list[Row]:
             top.error("the document must be a mapping with version, prices, exchange_rates and tenants")
         return []
     sections = {kind.section: kind for kind in children_of(None)}
-    for name in document:
-        if name != "version" and name not in sections:
-            top.key(str(name)).error(f"unknown field{suggestion(str(name), ['version', *sections])}")
+    _report_unknown(document, {"version": None, **sections}, top)
     version = document.get("version", VERSION)
     if version is not BAD and (isinstance(version, bool) or version != VERSION):
         top.key("version").error(f"must be {VERSION}, not {quoted(version)}")
@@ -87,18 +85,20 @@ def _refuse_unknown(kind: Kind, item: Mapping[Any, Any], spot: Spot) -> None:
     known |= dict.fromkeys(child.section for child in children_of(kind))
     if kind is UPSTREAM:
         known |= {"keys_from": None}
-    for name in item:
-        if name not in known:
-            spot.key(str(name)).error(f"unknown field{suggestion(str(name), known)}")
+    _report_unknown(item, known, spot)
     for group in {field.name.partition(".")[0] for field in kind.fields if "." in field.name}:
         inner = {field.name.partition(".")[2]: None for field in kind.fields if field.name.startswith(f"{group}.")}
         content = item.get(group)
         if isinstance(content, Mapping):
-            for name in content:
-                if name not in inner:
-                    spot.key(group).key(str(name)).error(f"unknown field{suggestion(str(name), inner)}")
+            _report_unknown(content, inner, spot.key(group))
         elif content is not None and content is not BAD:
             spot.key(group).error(f"must be a mapping, not {quoted(content)}")
+
+
+def _report_unknown(item: Mapping[Any, Any], known: Mapping[str, Any], spot: Spot) -> None:
+    for name in item:
+        if name not in known:
+            spot.key(str(name)).error(f"unknown field{suggestion(str(name), known)}")
 
 
 def _read_field(row: Row, field: Field, item: Mapping[Any, Any]) -> None:

@@ -1,17 +1,16 @@
 """export is the reverse of apply: what comes out goes back in and changes nothing."""
 
-from datetime import date
 from typing import Any
 
 import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from config.declarative import UnknownTenantError, export_document
 from config.declarative.yaml_file import dump
 from keys.models import Upstream, UpstreamKey
 from tenants.models import Tenant
+from tests.config.declarative.generated import prices, tenants
 from tests.config.declarative.samples import FULL, applied, errors_of, small, tenant_of
 
 pytestmark = pytest.mark.django_db
@@ -105,146 +104,6 @@ def test_one_tenant_alone() -> None:
 def test_an_empty_database() -> None:
     assert export_document() == {"version": 1}
     assert applied(dump(export_document())).changes == ()
-
-
-# --- any configuration ---
-
-names = st.from_regex(r"[a-z0-9]([a-z0-9._-]{0,6}[a-z0-9])?", fullmatch=True)
-texts = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp", "Zs")), min_size=1, max_size=12
-)
-money = st.decimals(min_value=0, max_value=10**6, places=6).map(lambda value: format(value, "f"))
-multipliers = st.decimals(min_value=0, max_value=99, places=4).map(lambda value: format(value, "f"))
-currencies = st.sampled_from(["USD", "CNY", "EUR"])
-days = st.dates(min_value=date(1971, 1, 1)).map(str)
-counts = st.none() | st.integers(1, 2**31 - 1)
-
-
-def optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({}, optional=fields)
-
-
-def listed(entry: st.SearchStrategy[dict[str, Any]], *unique: str, most: int = 3) -> st.SearchStrategy[list[Any]]:
-    def identity(item: dict[str, Any]) -> Any:
-        return tuple(str(item.get(name)).casefold() for name in unique)
-
-    return st.lists(entry, max_size=most, unique_by=identity)
-
-
-limits = optional(rpm=counts, tpm=counts, per_day=counts, tokens_per_day=counts, concurrency=counts)
-policies = optional(
-    preset=st.sampled_from(["standard", "relay"]), strikes=st.integers(1, 9), obey_retry_after=st.booleans()
-)
-budgets = listed(
-    st.fixed_dictionaries(
-        {"amount": money, "currency": currencies, "period": st.sampled_from(["day", "week", "month", "total"])},
-        optional={"hard": st.booleans(), "alert_at": st.lists(st.integers(1, 100), unique=True, max_size=3)},
-    ),
-    "period",
-)
-prices = listed(
-    st.fixed_dictionaries(
-        {"model": texts, "currency": currencies, "input": money, "output": money}, optional={"from": days}
-    ),
-    "model",
-    "from",
-)
-
-
-@st.composite
-def tenants(draw: st.DrawFn, slug: str) -> dict[str, Any]:
-    accounts = draw(listed(st.fixed_dictionaries({"name": names}, optional={"budgets": budgets}), "name"))
-    pots = st.sampled_from([None, *(account["name"] for account in accounts)])
-    secrets = iter(f"sk-{slug}-{n:012d}" for n in range(1000))
-    keys = st.fixed_dictionaries(
-        {"name": names, "account": pots}, optional={"weight": st.integers(1, 9), "policy": policies}
-    )
-    upstreams = draw(
-        listed(
-            st.fixed_dictionaries(
-                {"name": names, "base_url": st.just("https://a.example")},
-                optional={
-                    "dialect": st.sampled_from(["openai", "gemini"]),
-                    "models": st.just("auto") | st.lists(texts, unique=True, max_size=3) | st.none(),
-                    "aliases": st.dictionaries(texts, texts, max_size=2),
-                    "cost_multiplier": multipliers,
-                    "headers": st.dictionaries(st.sampled_from(["X-A", "X-Key"]), st.just("v"), max_size=2),
-                    "keys": listed(keys, "name"),
-                    "enabled": st.booleans(),
-                },
-            ),
-            "name",
-        )
-    )
-    for upstream in upstreams:
-        for key in upstream.get("keys", []):
-            key["secret"] = next(secrets)
-    places = [upstream["name"] for upstream in upstreams]
-    members = (
-        listed(st.fixed_dictionaries({"upstream": st.sampled_from(places or [""])}), "upstream")
-        if places
-        else st.just([])
-    )
-    groups = draw(
-        listed(
-            st.fixed_dictionaries(
-                {"name": names, "members": members, "last_resort": st.sampled_from([None, *places])},
-                optional={"strategy": st.sampled_from(["weighted", "random"]), "policy": policies},
-            ),
-            "name",
-        )
-    )
-    targets = [
-        {"deny": "no"},
-        {"set": {"temperature": 0.5, "stop": ["a"]}},
-        *({"group": each["name"]} for each in groups),
-    ]
-    rules = listed(
-        st.fixed_dictionaries(
-            {"name": names, "when": texts.map(lambda text: {"model": f"{text}-1"}), "then": st.sampled_from(targets)}
-        ),
-        "name",
-    )
-    routes = draw(listed(st.fixed_dictionaries({"name": names, "rules": rules}), "name"))
-    for number, route in enumerate(routes):
-        route["default"] = number == 0
-        models = [rule["when"]["model"].casefold() for rule in route["rules"]]
-        route["rules"] = [
-            rule
-            for place, rule in enumerate(route["rules"])
-            if not {*"*?"} & {*models[place]} and models[place] not in models[:place]
-        ]
-    lines = draw(
-        listed(
-            st.fixed_dictionaries(
-                {"slug": names, "route": st.sampled_from([None, *(route["name"] for route in routes)])},
-                optional={
-                    "name": texts,
-                    "models": st.lists(texts, unique=True, max_size=2),
-                    "limits": limits,
-                    "budgets": budgets,
-                    "charge_multiplier": multipliers,
-                    "history": st.booleans(),
-                    "keys": listed(
-                        st.fixed_dictionaries({"name": texts}, optional={"expires": days, "limits": limits}), "name"
-                    ),
-                },
-            ),
-            "slug",
-        )
-    )
-    return {
-        "slug": slug,
-        "currency": draw(currencies),
-        "timezone": draw(st.sampled_from(["UTC", "Asia/Shanghai", "America/New_York"])),
-        "accounts": accounts,
-        "upstreams": upstreams,
-        "groups": groups,
-        "routes": routes,
-        "lines": lines,
-        "budgets": draw(budgets),
-        "prices": draw(prices),
-    }
 
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
