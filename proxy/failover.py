@@ -21,6 +21,7 @@ from keys.core.report import Part, Report, Skip, account_target, key_target
 from keys.core.state import kills, strikes_by
 from keys.core.water import share_left
 from keys.events import probe_soon
+from keys.stores.wheels import Spin
 from proxy import background
 from proxy.core import headers
 from proxy.core.answer import Answer, Translation, generated_bytes, marks_of
@@ -61,7 +62,7 @@ class Failover:
         self.call, self.inbound, self.decision, self.runtime = call, inbound, decision, runtime
         self.policy = decision.policy
         self.attempts = 0
-        self.last_outcome: Outcome | None = None
+        self.failures: list[tuple[Candidate, Outcome]] = []
         self.refused: Fault | None = None  # by a limit of the line or gateway key
         self.wait_left_s = self.policy.slot_wait_s
         self.late: list[Late] = []
@@ -103,8 +104,11 @@ class Failover:
             (fallback.waiting, self.decision.max_attempts, True),
         )
         for candidates, limit, patient in rounds:
-            tried = {t.target.key_id for t in self.call.chain.attempts}
-            left = [candidate for candidate in candidates if candidate.key_id not in tried]
+            left: Sequence[Candidate] = candidates
+            for failed, outcome in self.failures:
+                left = reorder_after(left, failed, outcome)
+            if left and candidates is fallback.last_resort and (due := fallback.last_resort_charge) is not None:
+                self.runtime.store.notes.spin(Spin(due.scope, due.add, due.put, due.drop))
             answer = await self._through(left, limit, patient=patient, dares=candidates is fallback.struck)
             if answer is not None:
                 return answer
@@ -123,9 +127,9 @@ class Failover:
             answer = await self._attempt(chosen, admission)
             if answer is not None:
                 return answer
-            assert self.last_outcome is not None  # noqa: S101  # a failed attempt has one; tells the type checker
-            rest = reorder_after(rest, chosen, self.last_outcome)
-            if rest and rest[0].upstream_id == chosen.upstream_id and self.last_outcome.cause is Cause.SERVER_ERROR:
+            outcome = self.failures[-1][1]
+            rest = reorder_after(rest, chosen, outcome)
+            if rest and rest[0].upstream_id == chosen.upstream_id and outcome.cause is Cause.SERVER_ERROR:
                 await asyncio.sleep(random.uniform(*_JITTER_S))  # noqa: S311  # spreads load, no secret
         return None
 
@@ -144,7 +148,7 @@ class Failover:
     def _may_start(self) -> bool:
         if self.call.abandoned or self.refused is not None or self.runtime.clock() >= self._deadline:
             return False
-        return self.last_outcome is None or self.last_outcome.verdict is Verdict.NEXT
+        return not self.failures or self.failures[-1][1].verdict is Verdict.NEXT
 
     async def _admit(self, rest: Sequence[Candidate], *, patient: bool, dares: bool) -> Admission:
         """Take a slot of the first key that has one. A sticky conversation waits a little for its own first."""
@@ -199,7 +203,7 @@ class Failover:
         )
 
     async def _attempt(self, candidate: Candidate, admission: Admission) -> Answer | None:
-        """Make one exchange; the answer if it began, else None with `last_outcome` set and the chain grown."""
+        """Make one exchange; the answer if it began, else None with the failure noted and the chain grown."""
         call, runtime = self.call, self.runtime
         upstream, key = self._upstream(candidate), self._key(candidate)
         policy = overridden(self.policy, key.policy) if key.policy else self.policy
@@ -337,7 +341,10 @@ class Failover:
         outcome = replace(outcome, message=redact(outcome.message, (self._key(candidate).secret,)))
         if call.abandoned and outcome.cause is Cause.CONNECTION:
             outcome = replace(outcome, cause=Cause.ABORTED, scope=Scope.NONE)
-        self.last_outcome = outcome
+        if self.decision.unknown_pin and outcome.cause is Cause.MODEL_UNAVAILABLE:
+            # The id is not there; that says nothing about the model.
+            outcome = replace(outcome, scope=Scope.REQUEST)
+        self.failures.append((candidate, outcome))
         verbatim = None
         if outcome.verdict is Verdict.STOP or outcome.cause is Cause.CONTEXT_TOO_LONG:
             verbatim = verbatim_of(reply, self._secrets())
@@ -376,15 +383,10 @@ class Failover:
             runtime.note(await runtime.store.report_chain(reports, now), self.call.received.request_id)
 
     def _note_skip(self, key_id: int, skipped: str, why: str, left_s: float | None) -> None:
-        for upstream in self.call.admitted.table.upstreams.values():
-            for key in upstream.keys:
-                if key.id == key_id:
-                    target = Target(
-                        upstream.id, upstream.name, key.id, key.name, key.tail, key.account_id, "", upstream.dialect
-                    )
-                    made = Try(target=target, skipped=skipped, reason=why, left_s=left_s)
-                    self.call.chain = self.call.chain.with_try(made)
-                    return
+        target = skipped_target(self.call.admitted.table, key_id)
+        if target is not None:
+            made = Try(target=target, skipped=skipped, reason=why, left_s=left_s)
+            self.call.chain = self.call.chain.with_try(made)
 
     def _upstream(self, candidate: Candidate) -> UpstreamInfo:
         return self.call.admitted.table.upstreams[candidate.upstream_id]

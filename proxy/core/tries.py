@@ -18,7 +18,7 @@ from proxy.core.translating import read_form, write_for
 from proxy.core.wire.form import Untranslatable
 from routing.core.decision import Candidate
 from routing.core.identity import digest
-from routing.core.table import KeyInfo, Limits
+from routing.core.table import KeyInfo, Limits, RoutingTable
 
 _CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
 
@@ -76,6 +76,17 @@ def target_of(candidate: Candidate, key: KeyInfo) -> Target:
         model=candidate.model_sent,
         dialect=candidate.dialect,
     )
+
+
+def skipped_target(table: RoutingTable, key_id: int) -> Target | None:
+    """Return the names that a skip keeps of a key; None for one that is gone."""
+    for upstream in table.upstreams.values():
+        for key in upstream.keys:
+            if key.id == key_id:
+                return Target(
+                    upstream.id, upstream.name, key.id, key.name, key.tail, key.account_id, "", upstream.dialect
+                )
+    return None
 
 
 def verbatim_of(reply: Reply, secrets: Sequence[str]) -> Verbatim | None:
