@@ -7,6 +7,7 @@ from billing.recorder import NotDurableError
 from keys.core.admission import SettleRequest
 from keys.core.classify import classify
 from keys.core.outcome import Cause, Outcome, Phase, Reply, Scope, Verdict
+from keys.core.redact import redact
 from keys.core.report import Report
 from proxy import background
 from proxy.core.answer import Answer
@@ -18,6 +19,7 @@ from proxy.core.errors import Code, Fault
 from proxy.runtime import Runtime
 from routing import sessions
 from routing.core.sticky import cached_tokens, owner_of, session_mark
+from routing.core.table import KeyInfo
 from routing.core.views import Pin
 
 NOT_RECORDED = Fault(Code.RECORDING_UNAVAILABLE, "The call could not be recorded; the answer is withheld.", wait_s=5)
@@ -94,7 +96,9 @@ def session_of(call: Call, made: Try) -> str:
 def broke(call: Call, answer: Answer, made: Try, reply: Reply, runtime: Runtime) -> Outcome:
     """Note that the serving attempt died after content; return what its death means."""
     outcome = classify(replace(reply, phase=Phase.MID_STREAM), now=runtime.now())
-    outcome = replace(outcome, verdict=Verdict.STOP, phase=Phase.MID_STREAM)
+    key = _key_of(call, made)
+    message = outcome.message if key is None else redact(outcome.message, (key.secret,))
+    outcome = replace(outcome, verdict=Verdict.STOP, phase=Phase.MID_STREAM, message=message)
     answer.made = replace(made, outcome=outcome)
     call.chain = call.chain.with_last(answer.made)
     return outcome
@@ -107,20 +111,18 @@ def aborted(call: Call, made: Try | None) -> None:
         call.chain = call.chain.with_last(replace(made, outcome=outcome))
 
 
+def _key_of(call: Call, made: Try) -> KeyInfo | None:
+    upstream = call.admitted.table.upstreams.get(made.target.upstream_id)
+    keys = upstream.keys if upstream is not None else ()
+    return next((key for key in keys if key.id == made.target.key_id), None)
+
+
 def _reports(call: Call) -> Sequence[Report]:
     """The report of the attempt that was relayed; failed ones were reported when they failed."""
     made = next((t for t in reversed(call.chain.attempts) if t.outcome is not None), None)
     if made is None or made.outcome is None or not call.unreported:
         return ()
-    key = next(
-        (
-            key
-            for upstream in call.admitted.table.upstreams.values()
-            for key in upstream.keys
-            if key.id == made.target.key_id
-        ),
-        None,
-    )
+    key = _key_of(call, made)
     if key is None:
         return ()
     return (
