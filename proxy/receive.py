@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 
+from keys.core.dialect import Dialect
 from proxy.core.call import Received
 from proxy.core.endpoints import dialect_of
 from proxy.core.sending import without_key
@@ -21,6 +22,7 @@ def receive(request: HttpRequest, runtime: Runtime) -> Received:
     headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
     query = scope.get("query_string", b"").decode("latin-1")
     path = scope["path"]
+    dialect = dialect_of(path, frozenset(name.lower() for name, _ in headers))
     return Received(
         request_id="req_" + secrets.token_hex(16),
         record_id=runtime.recorder.ids.next(time.time_ns() // 1_000_000),
@@ -29,10 +31,10 @@ def receive(request: HttpRequest, runtime: Runtime) -> Received:
         method=scope["method"],
         path=path,
         query=without_key(query),
-        dialect=dialect_of(path, frozenset(name.lower() for name, _ in headers)),
+        dialect=dialect,
         headers=headers,
         body=request.body,
-        query_key=_query_key(query),
+        query_key=_query_key(query) if dialect is Dialect.GEMINI else None,
     )
 
 
