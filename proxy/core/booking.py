@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from billing.core.periods import day_of
 from billing.core.pricing import PriceRow, PriceUnit, amount_of
 from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
 from billing.core.tokens import NO_USAGE, Usage, UsageSource
@@ -39,7 +40,7 @@ class Amounts:
 def bundle_of(call: Call, clock_s: float) -> Bundle:
     """Return all rows of a call that has ended. `clock_s` is the monotonic time of the end."""
     tenant = call.admitted.tenant
-    day = call.received.at.astimezone(ZoneInfo(tenant.timezone)).date()
+    day = day_of(call.received.at, ZoneInfo(tenant.timezone))
     made = main_try(call)
     usage = _usage(call, made)
     billed = _completed(call, made, usage)
@@ -230,15 +231,20 @@ def _tokens(usage: Usage) -> dict[str, Any]:
 
 
 def _price_copy(price: PriceRow | None, call: Call, made: Try | None) -> dict[str, Any]:
-    """Return the price used, as text: later edits of the list leave history alone."""
-    if price is None or made is None:
+    """Return the price used, as text: later edits of the list leave history alone.
+
+    A call without a price keeps its multipliers, for the day that it gets one.
+    """
+    if made is None:
         return {}
     upstream = call.admitted.table.upstreams.get(made.target.upstream_id)
-    kept = {name: str(value) for name, value in asdict(price).items() if value is not None and name != "tenant_id"}
+    kept: dict[str, str] = {}
+    if price is not None:
+        kept = {name: str(value) for name, value in asdict(price).items() if value is not None and name != "tenant_id"}
     kept["charge_multiplier"] = str(call.admitted.line.charge_multiplier)
     kept["cost_multiplier"] = str(upstream.cost_multiplier if upstream is not None else 1)
-    kept["rate"] = str(_rate(call, price))
-    return kept
+    rate = _rate(call, price)
+    return kept if rate is None else kept | {"rate": str(rate)}
 
 
 def _attempt(booked: _Booked, index: int, made: Try) -> AttemptRow:
