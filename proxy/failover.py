@@ -38,6 +38,7 @@ from proxy.core.tries import (
     is_key,
     limit_fault,
     poison_mark,
+    skipped_target,
     target_of,
     translation_of,
     untranslatable,
@@ -203,7 +204,7 @@ class Failover:
         )
 
     async def _attempt(self, candidate: Candidate, admission: Admission) -> Answer | None:
-        """Make one exchange; the answer if it began, else None with the failure noted and the chain grown."""
+        """Make one exchange; the answer if it began, else None with the failure noted."""
         call, runtime = self.call, self.runtime
         upstream, key = self._upstream(candidate), self._key(candidate)
         policy = overridden(self.policy, key.policy) if key.policy else self.policy
@@ -335,8 +336,7 @@ class Failover:
             self.call.marks.update(marks_of(made.target.dialect, opened.payload))
 
     async def _failed(self, made: Try, reply: Reply, candidate: Candidate, began: datetime) -> None:
-        call, runtime = self.call, self.runtime
-        now = runtime.now()
+        call, runtime, now = self.call, self.runtime, self.runtime.now()
         outcome = classify(reply, now=now)
         outcome = replace(outcome, message=redact(outcome.message, (self._key(candidate).secret,)))
         if call.abandoned and outcome.cause is Cause.CONNECTION:

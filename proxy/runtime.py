@@ -16,6 +16,7 @@ from django.utils import timezone
 from billing.recorder import Recorder
 from keys import events
 from keys.core.addresses import refusal
+from keys.core.pool import rows_of_pool
 from keys.core.report import Change
 from keys.persistence import DatabasePersistence, Request, take_requests
 from keys.stores.embedded import EmbeddedStore
@@ -29,6 +30,7 @@ from routing.snapshot import Keeper
 logger = logging.getLogger("proxy.runtime")
 
 INBOX_S = 0.5
+PERSIST_S = 1.0
 DRAIN_S = 30.0
 
 
@@ -82,6 +84,8 @@ async def open_runtime() -> Runtime:
     runtime.recorder.start()
     background.start(store.run(), upkeep=True)
     background.start(_serve_inbox(runtime), upkeep=True)
+    if isinstance(store, RedisStore):
+        background.start(_persist_shared(store, runtime), upkeep=True)
     _Holder.current = runtime
     return runtime
 
@@ -114,6 +118,24 @@ async def _serve_inbox(runtime: Runtime) -> None:
                 runtime.note(await _obey(runtime.store, request, runtime.now()))
         except PersistenceError:
             continue
+
+
+async def _persist_shared(store: RedisStore, runtime: Runtime) -> None:
+    """Keep the persisted copy of a shared store's states: pages, `pool` and `explain` read the database."""
+    loop, persistence = asyncio.get_running_loop(), DatabasePersistence()
+    written: dict[str, dict[str, Any]] = {}
+    while True:
+        await asyncio.sleep(PERSIST_S)
+        pool = await store.snapshot(runtime.now())
+        rows = rows_of_pool(pool)
+        changed = {target: row for target, row in rows.items() if written.get(target) != row}
+        if not changed:
+            continue
+        try:
+            await loop.run_in_executor(runtime.threads, persistence.save, changed)
+        except PersistenceError:
+            continue
+        written.update(changed)
 
 
 async def _obey(store: StateStore, request: Request, now: datetime) -> tuple[Change, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from keys.core.counts import Counts, loaded_counts
 from keys.core.report import account_target, key_target
 from keys.core.state import FRESH, KeyState, Status, left_s, rested, status_at
-from keys.core.stored import loaded
+from keys.core.stored import dumped, loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,14 @@ def pool_of_rows(rows: Mapping[str, object], now: datetime) -> Pool:
         if kind == "key" and number.isdigit():
             counts[int(number)] = loaded_counts(values.get("counts"))
     return Pool(states, counts, now, tuple(warnings))
+
+
+def rows_of_pool(pool: Pool) -> dict[str, dict[str, Any]]:
+    """Return the rows that `pool_of_rows` reads back: every target with a state or counters."""
+    rows: dict[str, dict[str, Any]] = {target: {"state": dumped(state)} for target, state in pool.states.items()}
+    for key_id, counts in pool.counts.items():
+        rows.setdefault(key_target(key_id), {"state": dumped(FRESH)})["counts"] = counts.dumped()
+    return rows
 
 
 def _of_targets(rows: Mapping[str, object]) -> Iterable[tuple[str, object]]:
