@@ -236,12 +236,18 @@ def _said(response: Any) -> str:
     return checks.json_text(response or {})
 
 
+def _standard(data: str) -> str:
+    """Google's SDKs write the URL-safe alphabet of base64; other providers take the standard one alone."""
+    plain = data.replace("-", "+").replace("_", "/")
+    return plain + "=" * (-len(plain) % 4)
+
+
 def media(part: Body, at: str) -> Media:
     """Inline data, or a file at a public address."""
     if "inlineData" in part:
         blob = camel(checks.object_in(part["inlineData"], f"{at}.inlineData"))
         media_type = blob.get("mimeType")
-        data = checks.text_at(blob, "data", f"{at}.inlineData.data")
+        data = _standard(checks.text_at(blob, "data", f"{at}.inlineData.data"))
         kind = checks.kind_of_type(media_type)
         return Media(kind, media_type, data, name=blob.get("displayName"), at=f"{at}.inlineData")
     if "fileData" not in part:
