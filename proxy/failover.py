@@ -26,7 +26,7 @@ from proxy import background
 from proxy.core import headers
 from proxy.core.answer import Answer, Translation, generated_bytes, marks_of
 from proxy.core.call import Call
-from proxy.core.chain import Target, Try, failure
+from proxy.core.chain import Try, failure
 from proxy.core.errors import Code, Fault
 from proxy.core.guard import POISON_S, SERVED_WITHIN_S, Late, judge
 from proxy.core.sending import Inbound, Prepared, prepare
@@ -38,6 +38,7 @@ from proxy.core.tries import (
     is_key,
     limit_fault,
     poison_mark,
+    refusal_fault,
     skipped_target,
     target_of,
     translation_of,
@@ -76,8 +77,6 @@ class Failover:
         for skipped in self.decision.skipped:
             if skipped.bar.recorded is not None:
                 self._note_skip(skipped.key_id, skipped.bar.recorded.value, skipped.why, skipped.left_s)
-        if self.decision.refusal is not None:
-            raise RuntimeError("a refused decision has nothing to try")
         try:
             answer = await self._through(self.decision.candidates, self.decision.member_attempts)
             answer = answer or await self._fall_back()
@@ -90,6 +89,8 @@ class Failover:
         unsaid = next((why for why in self._untranslatable.values() if why is not None), None)
         if unsaid is not None and not self.call.chain.attempts:
             return Fault(Code.INVALID_REQUEST, f"The upstreams cannot take this: {unsaid}.", param=unsaid.field)
+        if self.decision.fallback is not None and not self.call.chain.attempts:
+            return refusal_fault(self.decision.fallback.refusal)
         waits = [s.left_s for s in self.decision.skipped if s.bar.recorded is not None]
         return failure(self.call.chain, model=self.inbound.model, waits_s=waits)
 
@@ -227,7 +228,8 @@ class Failover:
         translation = translation_of(call.received, self.inbound, upstream.dialect, prepared)
         if failed is None and translation is not None and opened.whole is not None:
             try:
-                opened.whole = whole_answer(translation, opened.payload)
+                opened.whole, marks = whole_answer(translation, opened.payload)
+                call.marks.update(marks)
             except BrokenAnswer as problem:
                 failed = Reply(exchange.status, exchange.headers, str(problem).encode(), usable=False)
         if failed is not None:
@@ -294,7 +296,7 @@ class Failover:
             outcome=Outcome(Cause.SERVED, Verdict.ANSWERED, Scope.NONE, status=exchange.status),
             first_content_ms=call.elapsed_ms(runtime.clock()) - made.started_ms,
         )
-        semantics = self._semantics(made.target)
+        semantics = call.admitted.table.upstreams[made.target.upstream_id].usage_semantics
         meter = None
         if opened.whole is None:
             meter = UsageMeter(dialect, semantics)
@@ -393,10 +395,6 @@ class Failover:
 
     def _key(self, candidate: Candidate) -> KeyInfo:
         return next(key for key in self._upstream(candidate).keys if key.id == candidate.key_id)
-
-    def _semantics(self, target: Target) -> str:
-        upstream = self.call.admitted.table.upstreams.get(target.upstream_id)
-        return upstream.usage_semantics if upstream is not None else ""
 
     def _secrets(self) -> tuple[str, ...]:
         return tuple(key.secret for up in self.call.admitted.table.upstreams.values() for key in up.keys)

@@ -81,6 +81,11 @@ def generated_bytes(raw: bytes) -> int:
     return sum(map(len, _GENERATED.findall(raw)))
 
 
+def streamed_bytes(dialect: Dialect, raw: bytes) -> int:
+    """Return the same for one event of a stream. Responses says everything again at the end of each part and of all."""
+    return generated_bytes(raw) if dialect is not Dialect.RESPONSES or b".delta" in raw else 0
+
+
 def marks_of(dialect: Dialect, payload: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the hashed ids and signatures that an answer, or one event of a stream, hands out."""
     return (*owned_ids(dialect, payload), *signatures_in(payload))
@@ -149,7 +154,7 @@ class Passage:
                 return b""
         if what is Kind.CONTENT or what is Kind.FINISH or what is Kind.END:
             self.content = self.content or what is Kind.CONTENT
-            self.output += generated_bytes(raw)
+            self.output += streamed_bytes(self._dialect, raw)
             self.finished = self.finished or what is not Kind.CONTENT
             self.ended = self.ended or what is Kind.END
         shown = repaired(self._dialect, event)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from keys.core.dialect import Dialect
-from proxy.core.answer import Answer, Passage, Translation, generated_bytes
+from proxy.core.answer import Answer, Passage, Translation, streamed_bytes
 from proxy.core.endpoints import Endpoint
 from proxy.core.sse import Event
 from proxy.core.wire.form import Request
@@ -13,6 +13,7 @@ from proxy.core.wire.jsontext import dumps
 from proxy.core.wire.reading import Kind, event_payload, has_usage, is_whole, kind
 from proxy.core.wire.translate import answer_from_form, answer_to_form, from_form, to_form
 from proxy.core.wire.translate_stream import StreamTranslator
+from routing.core.identity import signatures_in
 
 # The operations that can be translated, by dialect, and what each is called at an upstream.
 OPERATIONS: Final[Mapping[Dialect, str]] = {
@@ -56,13 +57,16 @@ def passage_of(answer: Answer) -> Passage:
     return Passage(answer) if answer.translation is None else TranslatedPassage(answer, answer.translation)
 
 
-def whole_answer(translation: Translation, payload: Mapping[str, Any]) -> bytes:
-    """Return an upstream's whole answer in the client's dialect. Raises BrokenAnswer."""
+def whole_answer(translation: Translation, payload: Mapping[str, Any]) -> tuple[bytes, tuple[str, ...]]:
+    """Return an upstream's whole answer in the client's dialect, and the hashed signatures as the client sees them.
+
+    Raises BrokenAnswer.
+    """
     answer = answer_to_form(translation.source, dict(payload), seed=translation.seed)
     shown = answer_from_form(
         translation.target, answer, translation.form, model=translation.model, created=translation.created
     )
-    return dumps(shown)
+    return dumps(shown), signatures_in(shown)
 
 
 class TranslatedPassage(Passage):
@@ -88,22 +92,28 @@ class TranslatedPassage(Passage):
             if self.error is not None:
                 break
             parts.extend(self._translated(event))
-        return b"".join(parts)
+        return self._noted(parts)
 
     def last(self) -> bytes:
         """Return the end of the client's stream; nothing when the upstream gave none."""
-        return b"".join(self._translator.close())
+        return self._noted(self._translator.close())
 
     def broken(self, status: int, code: str, message: str, request_id: str) -> bytes:
         """Return the event that tells the client, in the numbering of its stream."""
         return self._translator.error(status, code, message)
+
+    def _noted(self, parts: Sequence[bytes]) -> bytes:
+        """Remember the signatures as the client will send them back, which is not as the upstream wrote them."""
+        for part in parts:
+            if b"ignature" in part or b"encrypted_content" in part:
+                self.marks.update(signatures_in(event_payload(Event(part)) or {}))
+        return b"".join(parts)
 
     def _translated(self, event: Event) -> list[bytes]:
         what = kind(self._dialect, event)
         if what is Kind.ERROR or not is_whole(event):
             self.error = event
             return []
-        self._look_for_marks(event)
         if has_usage(event.raw) and self._meter is not None and (payload := event_payload(event)) is not None:
             self._meter.feed(payload)
         parts = self._translator.feed(event)
@@ -112,7 +122,7 @@ class TranslatedPassage(Passage):
             return []
         if what in (Kind.CONTENT, Kind.FINISH, Kind.END):
             self.content = self.content or what is Kind.CONTENT
-            self.output += generated_bytes(event.raw)
+            self.output += streamed_bytes(self._dialect, event.raw)
             self.finished = self.finished or what is not Kind.CONTENT
             self.ended = self.ended or what is Kind.END
         return parts

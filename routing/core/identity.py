@@ -127,13 +127,13 @@ def hard_pins(body: Mapping[str, Any], blocks: Sequence[Block]) -> tuple[HardPin
 def signatures(blocks: Sequence[Block]) -> tuple[str, ...]:
     """Return the newest signed-thinking marks of a request, hashed, oldest first. `blocks` as above."""
     marks = [mark for block in blocks for mark in _marks(block)]
-    return tuple(digest(mark) for mark in marks[-_SIGNATURES_MAX:])
+    return tuple(_digest_of_mark(mark) for mark in marks[-_SIGNATURES_MAX:])
 
 
 def signatures_in(payload: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the hashed marks that an answer, or one event of a stream, hands out: to be stored with their maker."""
     marks = [mark for part in _parts(payload) for mark in _marks(part)]
-    return tuple(dict.fromkeys(digest(mark) for mark in marks))
+    return tuple(dict.fromkeys(_digest_of_mark(mark) for mark in marks))
 
 
 def owned_ids(dialect: Dialect, payload: Mapping[str, Any]) -> tuple[str, ...]:
@@ -212,6 +212,11 @@ def _pinned_by_block(block: Block) -> Iterator[tuple[str, object]]:
 
 def _listed(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
+
+
+def _digest_of_mark(mark: str) -> str:
+    """Google's SDKs hand a signature back in the other alphabet of base64."""
+    return digest(mark.replace("-", "+").replace("_", "/").rstrip("="))
 
 
 def _marks(block: Block) -> Sequence[str]:
