@@ -266,9 +266,7 @@ def citations(block: Body) -> tuple[Citation, ...]:
 
 def _marked(messages: list[Message], cache: CacheMark | None) -> tuple[Message, ...]:
     """The top-level mark stands for one on the last block."""
-    if cache is not None and messages and messages[-1].parts and isinstance(messages[-1].parts[-1], Text):
-        last = messages[-1]
-        text = last.parts[-1]
-        if isinstance(text, Text):
-            messages[-1] = Message(last.role, (*last.parts[:-1], Text(text.text, cache, text.citations)))
+    match messages:
+        case [*_, Message(role, (*before, Text() as text))] if cache is not None:
+            messages[-1] = Message(role, (*before, replace(text, cache=cache)))
     return tuple(messages)

@@ -129,7 +129,7 @@ class AnthropicWriter:
                 return [self._delta({"type": "signature_delta", "signature": shown})]
             case Cite():
                 return [self._delta({"type": "citations_delta", "citation": citation(delta.citation)})]
-            case Close():
+            case _:
                 filled = [self._delta({"type": "input_json_delta", "partial_json": "{}"})] if self._silent else []
                 self._silent = False
                 return [*filled, _event("content_block_stop", {"index": self._index})]

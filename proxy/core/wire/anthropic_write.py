@@ -195,7 +195,7 @@ class _Conversation:
                     "input": arguments_of(part),
                 }
                 return self._mark(block, part.cache)
-            case ToolResult():
+            case _:
                 return self._result(part)
 
     def _thought(self, part: Thinking) -> Body | None:

@@ -176,8 +176,8 @@ class _Contents:
                 if not part.id.startswith(signatures.OWN_ID):
                     call["id"] = part.id
                 return self._signed({"functionCall": call}, part.signature)
-            case ToolResult():
-                return None
+            case _:
+                return None  # written together, in front
 
     def _signed(self, body: Body, signature: Signature | None) -> Body:
         if signature is None or signature.origin is not Dialect.GEMINI:

@@ -68,9 +68,8 @@ class OpenAIReader:
         if thought:
             found += self._add("thinking", thought)
         for signature in filter(None, map(detail_signature, details)):
-            found += self._switch("thinking")
-            if self._current is not None:
-                found.append(Sign(self._current, signature))
+            key, opened = self._switch("thinking")
+            found += [*opened, Sign(key, signature)]
         if text := content_text(delta.get("content")):
             found += self._add("text", text)
         if isinstance(delta.get("refusal"), str) and delta["refusal"]:
@@ -78,24 +77,21 @@ class OpenAIReader:
         for mark in delta.get("annotations") or []:
             citation = checks.url_citation(mark) if isinstance(mark, dict) else None
             if citation is not None:
-                found += self._switch("text")
-                if self._current is not None:
-                    found.append(Cite(self._current, citation))
+                key, opened = self._switch("text")
+                found += [*opened, Cite(key, citation)]
         return found
 
     def _add(self, kind: str, text: str) -> list[Delta]:
-        found = self._switch(kind)
-        if self._current is not None:
-            found.append(Add(self._current, text))
-        return found
+        key, opened = self._switch(kind)
+        return [*opened, Add(key, text)]
 
-    def _switch(self, kind: str) -> list[Delta]:
+    def _switch(self, kind: str) -> tuple[Key, list[Delta]]:
         """Go on with the open part of this kind, or begin one."""
         if self._current is not None and self._current[0] == kind:
-            return []
+            return self._current, []
         found = self._leave()
-        self._current = self._key(kind)
-        return [*found, Open(self._current, kind)]
+        key = self._current = self._key(kind)
+        return key, [*found, Open(key, kind)]
 
     def _leave(self) -> list[Delta]:
         found: list[Delta] = [Close(self._current)] if self._current is not None else []

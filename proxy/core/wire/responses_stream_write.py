@@ -1,9 +1,11 @@
 """Responses events, written: one output item per part, one after the other."""
 
+from abc import ABC, abstractmethod
+
 from billing.core.usage import Usage
 from keys.core.dialect import Dialect
 from proxy.core.wire import custom, signatures
-from proxy.core.wire.deltas import Add, Begin, Cite, Close, Finish, Open, PartDelta, Queue, Shown, Sign
+from proxy.core.wire.deltas import Add, Begin, Cite, Finish, Open, PartDelta, Queue, Shown, Sign
 from proxy.core.wire.form import Answer, Body, Citation, Signature, ToolCall
 from proxy.core.wire.jsontext import dumps
 from proxy.core.wire.responses_answer import annotation, call_item, closed, envelope, message, output_text
@@ -60,7 +62,7 @@ class ResponsesWriter:
                 return []
             case Cite():
                 return self._numbered(item.cite(delta.citation))
-            case Close():
+            case _:
                 events = self._numbered(item.closing())
                 self._output.append(item.done())
                 self._item = None
@@ -76,7 +78,7 @@ class ResponsesWriter:
         return [self._event(f"response.{response['status']}", {"response": response})]
 
 
-class _Item:
+class _Item(ABC):
     """One output item as it grows."""
 
     def __init__(self, item_id: str) -> None:
@@ -99,18 +101,21 @@ class _Item:
         self.text = "".join(self._pieces)
         return [*self._ended(), ("response.output_item.done", {"item": self.done()})]
 
+    @abstractmethod
     def _started(self) -> Body:
-        raise NotImplementedError
+        """The item before anything is in it."""
 
+    @abstractmethod
     def _grown(self, text: str) -> list[tuple[str, Body]]:
-        raise NotImplementedError
+        """The events that some more text brings."""
 
+    @abstractmethod
     def _ended(self) -> list[tuple[str, Body]]:
-        raise NotImplementedError
+        """The events that end what is in it."""
 
+    @abstractmethod
     def done(self) -> Body:
         """The finished item."""
-        raise NotImplementedError
 
 
 class _Message(_Item):

@@ -157,7 +157,7 @@ def test_usage_of_messages_survives_itself(usage: Body, expected: Body | None) -
     ],
 )
 def test_status_of_responses(status: str, details: Body | None, expected: str) -> None:
-    payload = {"output": [], "status": status, "incomplete_details": details, "created_at": 7.5}
+    payload: Body = {"output": [], "status": status, "incomplete_details": details, "created_at": 7.5}
     body = answered(RESPONSES, payload, OPENAI)
     assert body["choices"][0]["finish_reason"] == expected
     assert body["created"] == 7

@@ -3,7 +3,7 @@
 import json
 
 import anthropic
-import httpx
+import httpx2
 import openai
 import pytest
 from google.genai import errors as genai_errors
@@ -15,8 +15,8 @@ from proxy.core.wire import reading
 from proxy.core.wire.faults import FaultContext, error_body, error_event
 
 
-def http(status: int, body: bytes) -> httpx.Response:
-    return httpx.Response(status, content=body, request=httpx.Request("POST", "http://gateway/v1"))
+def http(status: int, body: bytes) -> httpx2.Response:
+    return httpx2.Response(status, content=body, request=httpx2.Request("POST", "http://gateway/v1"))
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.RESPONSES])

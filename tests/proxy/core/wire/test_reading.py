@@ -99,7 +99,7 @@ OPENAI_CASES = [
     ),
 ]
 
-RESPONSE = {"id": "r", "status": "in_progress", "output": [], "error": None}
+RESPONSE: dict[str, Any] = {"id": "r", "status": "in_progress", "output": [], "error": None}
 RESPONSES_CASES = [
     ("created", named({"type": "response.created", "response": RESPONSE}), Kind.QUIET),
     ("in progress", named({"type": "response.in_progress", "response": RESPONSE}), Kind.QUIET),

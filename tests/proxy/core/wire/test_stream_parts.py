@@ -116,7 +116,7 @@ def test_thoughts_texts_and_refusals_take_turns() -> None:
     }
 
 
-FREE_TEXT = {
+FREE_TEXT: dict[Any, Body] = {
     OPENAI: {"tools": [{"type": "custom", "custom": {"name": "weather"}}]},
     RESPONSES: {"tools": [{"type": "custom", "name": "weather"}]},
 }

@@ -236,7 +236,7 @@ def replayed(client: Dialect, shown: Body) -> Body:
 
 @pytest.mark.parametrize("client", [OPENAI, RESPONSES, GEMINI])
 def test_signed_thoughts_come_back_unchanged_through_any_client(client: Dialect) -> None:
-    ask = {"input": "Hi"} if client is RESPONSES else {"contents": [], "messages": []}
+    ask: Body = {"input": "Hi"} if client is RESPONSES else {"contents": [], "messages": []}
     form = answer_to_form(ANTHROPIC, ANSWER, seed="s")
     shown = answer_from_form(client, form, to_form(client, ask), model="m", created=1)
     again, dropped = from_form(ANTHROPIC, to_form(client, replayed(client, shown)), model=OLD)
