@@ -4,26 +4,14 @@ from typing import Any
 
 from keys.stores.wheels import Spin
 from proxy.core.call import Call
-from proxy.core.errors import Code, Fault
 from proxy.core.tries import caps_of, poison_mark
 from proxy.runtime import Runtime
 from routing import sessions
 from routing.core.choose import choose
 from routing.core.decide import decide
-from routing.core.decision import Decision, Refusal, RefusalKind, Target
+from routing.core.decision import Decision, Target
 from routing.core.table import KeyInfo
 from routing.core.views import KeyView, Situation
-
-_CODES = {
-    RefusalKind.NO_ROUTE: Code.MODEL_NOT_FOUND,
-    RefusalKind.NO_RULE: Code.MODEL_NOT_FOUND,
-    RefusalKind.DENIED: Code.DENIED_BY_RULE,
-    RefusalKind.NOT_ALLOWED: Code.MODEL_NOT_ALLOWED,
-    RefusalKind.MODEL_UNKNOWN: Code.MODEL_NOT_FOUND,
-    RefusalKind.PINNED: Code.PINNED_ELSEWHERE,
-    RefusalKind.LIMITED: Code.UPSTREAM_RATE_LIMITED,
-    RefusalKind.NO_KEY: Code.NO_KEY_AVAILABLE,
-}
 
 
 async def plan(call: Call, runtime: Runtime, draw: float) -> Decision:
@@ -75,17 +63,6 @@ def _views(target: Target, runtime: Runtime) -> dict[int, KeyView]:
             remaining=figures.remaining,
         )
     return views
-
-
-def fault_of(refusal: Refusal) -> Fault:
-    """Word a decision's refusal as an error."""
-    return Fault(
-        _CODES[refusal.kind],
-        refusal.text,
-        wait_s=refusal.wait_s,
-        hopeless=refusal.do_not_retry or None,
-        param="model" if refusal.kind in (RefusalKind.MODEL_UNKNOWN, RefusalKind.NOT_ALLOWED) else None,
-    )
 
 
 def explained(decision: Decision) -> dict[str, Any]:

@@ -25,11 +25,12 @@ from proxy.core.endpoints import Endpoint, find
 from proxy.core.errors import Code, Fault, Refused, retry_after
 from proxy.core.sending import Inbound
 from proxy.core.translating import passage_of
+from proxy.core.tries import refusal_fault
 from proxy.core.wire.edits import rename_model
 from proxy.core.wire.faults import FaultContext, error_body, error_event
 from proxy.core.wire.reading import KEEPALIVE
 from proxy.failover import Failover
-from proxy.plan import fault_of, plan
+from proxy.plan import plan
 from proxy.read import read
 from proxy.receive import receive
 from proxy.relay import StreamFailedError, chunks, drain, settled
@@ -92,7 +93,7 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
             inbound, call.facts = read(call.admitted, endpoint)
             decision = await plan(call, runtime, random.random())  # noqa: S311  # picks a key, no secret
             if decision.refusal is not None:
-                raise Refused(fault_of(decision.refusal))
+                raise Refused(refusal_fault(decision.refusal))
         except Refused as refused:
             return await finish_failed(call, refused.fault, runtime)
         opening = background.spawn(Failover(call, inbound, decision, runtime).run())

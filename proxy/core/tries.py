@@ -1,6 +1,6 @@
 """What the failover loop asks of core: limits as the store knows them, targets, verbatim answers, the deadline."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from keys.core.admission import Admission, Caller, Hold
@@ -16,11 +16,34 @@ from proxy.core.errors import Code, Fault
 from proxy.core.sending import Inbound, Prepared
 from proxy.core.translating import read_form, write_for
 from proxy.core.wire.form import Untranslatable
-from routing.core.decision import Candidate
+from routing.core.decision import Candidate, Refusal, RefusalKind
 from routing.core.identity import digest
 from routing.core.table import KeyInfo, Limits, RoutingTable
 
 _CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
+
+
+_CODES: Mapping[RefusalKind, Code] = {
+    RefusalKind.NO_ROUTE: Code.MODEL_NOT_FOUND,
+    RefusalKind.NO_RULE: Code.MODEL_NOT_FOUND,
+    RefusalKind.DENIED: Code.DENIED_BY_RULE,
+    RefusalKind.NOT_ALLOWED: Code.MODEL_NOT_ALLOWED,
+    RefusalKind.MODEL_UNKNOWN: Code.MODEL_NOT_FOUND,
+    RefusalKind.PINNED: Code.PINNED_ELSEWHERE,
+    RefusalKind.LIMITED: Code.UPSTREAM_RATE_LIMITED,
+    RefusalKind.NO_KEY: Code.NO_KEY_AVAILABLE,
+}
+
+
+def refusal_fault(refusal: Refusal) -> Fault:
+    """Word a decision's refusal as an error."""
+    return Fault(
+        _CODES[refusal.kind],
+        refusal.text,
+        wait_s=refusal.wait_s,
+        hopeless=refusal.do_not_retry or None,
+        param="model" if refusal.kind in (RefusalKind.MODEL_UNKNOWN, RefusalKind.NOT_ALLOWED) else None,
+    )
 
 
 def refuses_option(failed: Reply | None) -> bool:
