@@ -339,7 +339,7 @@ class Failover:
 
     async def _failed(self, made: Try, reply: Reply, candidate: Candidate, began: datetime) -> None:
         call, runtime, now = self.call, self.runtime, self.runtime.now()
-        outcome = classify(reply, now=now)
+        outcome = classify(reply, now=now, rules=call.admitted.table.wordings)
         outcome = replace(outcome, message=redact(outcome.message, (self._key(candidate).secret,)))
         if call.abandoned and outcome.cause is Cause.CONNECTION:
             outcome = replace(outcome, cause=Cause.ABORTED, scope=Scope.NONE)

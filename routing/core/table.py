@@ -13,6 +13,8 @@ from typing import Any
 from billing.core.pricing import PriceBook
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy
+from keys.core.rulebook import DEFAULT_RULES
+from keys.core.wording import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +176,4 @@ class RoutingTable:
     routes: Mapping[int, RouteInfo]
     default_routes: Mapping[int, int]  # tenant id -> route id
     prices: PriceBook
+    wordings: Rules = DEFAULT_RULES
