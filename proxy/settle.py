@@ -95,7 +95,7 @@ def session_of(call: Call, made: Try) -> str:
 
 def broke(call: Call, answer: Answer, made: Try, reply: Reply, runtime: Runtime) -> Outcome:
     """Note that the serving attempt died after content; return what its death means."""
-    outcome = classify(replace(reply, phase=Phase.MID_STREAM), now=runtime.now())
+    outcome = classify(replace(reply, phase=Phase.MID_STREAM), now=runtime.now(), rules=call.admitted.table.wordings)
     key = _key_of(call, made)
     message = outcome.message if key is None else redact(outcome.message, (key.secret,))
     outcome = replace(outcome, verdict=Verdict.STOP, phase=Phase.MID_STREAM, message=message)

@@ -60,6 +60,7 @@ def read_table() -> RoutingTable:
             routes=_routes(),
             default_routes=dict(Route.objects.filter(is_default=True).values_list("tenant_id", "pk")),
             prices=read_prices({pk: row.timezone for pk, row in tenants.items()}),
+            wordings=read_rules(),
         )
 
 
