@@ -1,6 +1,8 @@
 """Readers of values with an inner shape: policies, timeouts, headers, credit, rules."""
 
+import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -139,7 +141,27 @@ def thresholds(value: Any, spot: Spot) -> Any:
 
 def when(value: Any, spot: Spot) -> Any:
     """Read a rule's conditions; what they mean is judged with `then`."""
-    return dict(value) if _is_mapping(value, spot) else BAD
+    if not _is_mapping(value, spot):
+        return BAD
+    problem = _json_problem(value)
+    return spot.error(problem) if problem else dict(value)
+
+
+def _json_problem(value: Any) -> str:
+    """Say what keeps a value from being stored as JSON; "" = nothing."""
+    if isinstance(value, Mapping):
+        odd = [name for name in value if not isinstance(name, str)]
+        inner = "names must be text" if odd else "".join(_json_problem(name) for name in value)
+        return inner or next((text for item in value.values() if (text := _json_problem(item))), "")
+    if isinstance(value, list | tuple):
+        return next((text for item in value if (text := _json_problem(item))), "")
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value} is not a number"
+    if isinstance(value, str):
+        # PostgreSQL stores neither in JSON. Line breaks are fine: a stop sequence may be one.
+        unstorable = any(c == "\x00" or unicodedata.category(c) == "Cs" for c in value)
+        return "contains a character that cannot be stored" if unstorable else ""
+    return "" if value is None or isinstance(value, bool | int | float) else f"holds {readers.quoted(value)}"
 
 
 def then(value: Any, spot: Spot) -> Any:
