@@ -28,6 +28,7 @@ NAMES = (*GLOBS, "dialect", *FLAGS, *NUMBERS, "hours")
 
 DAY_MINUTES = 24 * 60
 _HOUR_MINUTES = 60
+_BOUND_MAX = 10**15  # whole floats are exact below; infinity and "not a number" are no bounds
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _COMPARISON = re.compile(r"(>=|<=|==|!=|>|<|=)?\s*(\d+(?:\.\d+)?)\s*([kKmM]?)")
 _WINDOW = re.compile(r"(?:([a-z,-]+)\s+)?(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
@@ -107,7 +108,7 @@ def comparisons(value: object) -> tuple[Comparison, ...]:
 
 
 def comparison(value: object) -> Comparison:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _BOUND_MAX:
         return Comparison("==", float(value))
     return _comparison(value) if isinstance(value, str) else _refuse(value)
 
@@ -164,6 +165,8 @@ def _comparison(text: str) -> Comparison:
         return _refuse(text)
     operator, number, unit = found.groups()
     bound = float(number) * _FACTORS[unit.lower()]
+    if bound > _BOUND_MAX:
+        return _refuse(text)
     return Comparison("==" if operator in (None, "=") else operator, bound)
 
 
