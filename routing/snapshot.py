@@ -14,6 +14,7 @@ from keys.core.addresses import complete_base_url
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy, overridden
 from keys.models import Account, Upstream, UpstreamKey
+from keys.wordings import read_rules
 from routing.core.table import (
     AccountInfo,
     GatewayKeyInfo,
