@@ -105,6 +105,8 @@ class Framer:
         """Return the events that are complete now."""
         if not self._seen_cr and b"\r" in chunk:
             self._seen_cr = True
+        if not self._held and not self._seen_cr and chunk[:1] != b"\n" and chunk.find(b"\n\n") == len(chunk) - 2 >= 0:
+            return [Event(chunk)]  # the common case: one event, one read
         cut = _cut_any if self._seen_cr else _cut_lf
         if not self._held:
             events, rest = cut(chunk, 0)

@@ -7,6 +7,7 @@ it checks is only what it must know to tell a member from what lies inside one.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from proxy.core.wire.jsontext import MalformedBody, loads, parse_json, quoted
@@ -29,6 +30,7 @@ _BLANK: Final = re.compile(rb"[ \t\r\n]*+")
 # Everything up to the next bracket that stands outside strings.
 _TO_BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
 _BOM: Final = b"\xef\xbb\xbf"
+_ESCAPED: Final = b"\\u00"  # how an ASCII letter of a name could be hidden
 _MODEL_NAMES: Final = frozenset({"model", "modelVersion"})
 _WRAPPERS: Final = frozenset({"response", "message"})
 
@@ -70,15 +72,41 @@ def read_top_level(body: bytes, start: int = 0) -> list[Member]:
 
 def replace_member(body: bytes, name: str, value: bytes) -> bytes:
     """Give the member a new value, wherever it is named (parsers differ on duplicates); add it when absent."""
+    key = quoted(name)
+    known = _ESCAPED not in body  # no name is written another way
+    if known and (count := body.count(key)) <= 1:
+        lone = _lone_member(body, name, key) if count else None
+        if not count or lone is not None:
+            return _spliced(body, [(lone.start, lone.end)], value) if lone else insert_member(body, name, value)
     spans = [(member.start, member.end) for member in read_top_level(body) if member.name == name]
     return _spliced(body, spans, value) if spans else insert_member(body, name, value)
 
 
+def _lone_member(body: bytes, name: str, key: bytes) -> Member | None:
+    """The member whose name stands nowhere else, if it is the object's own. Looks at the shorter side of it only."""
+    at = body.find(key)
+    colon = _skip(body, _BLANK, at + len(key))
+    if body[colon : colon + 1] != b":" or body[at - 1 : at] == b"\\":  # a value, or the end of a longer name
+        return None
+    start = _skip(body, _BLANK, colon + 1)
+    end = _value_end(body, start)
+    outermost = _depth(body[:at]) == 1 if at <= len(body) - end else _depth(body[end:]) == -1
+    return Member(name, start, end) if outermost else None
+
+
+def _depth(text: bytes) -> int:
+    """How many brackets are left open (or closed, when negative). The text does not begin inside a string."""
+    bare = _STRING.sub(b"", text)
+    return bare.count(b"{") + bare.count(b"[") - bare.count(b"}") - bare.count(b"]")
+
+
 def insert_member(body: bytes, name: str, value: bytes) -> bytes:
     """Add a member behind the last one."""
-    members = read_top_level(body)
-    at = members[-1].end if members else body.index(b"{") + 1
-    return body[:at] + (b"," if members else b"") + quoted(name) + b":" + value + body[at:]
+    end = body.rfind(b"}")
+    at = len(body[:end].rstrip())
+    if end < 0:
+        raise _malformed(body, 0, "expected an object")
+    return body[:at] + (b"" if body[at - 1 : at] == b"{" else b",") + quoted(name) + b":" + value + body[at:]
 
 
 def asks_for_usage(payload: Mapping[str, Any]) -> bool:
@@ -89,13 +117,14 @@ def asks_for_usage(payload: Mapping[str, Any]) -> bool:
 
 def ask_for_usage(body: bytes) -> bytes:
     """Set `stream_options.include_usage`; other stream options stay."""
-    for member in reversed(read_top_level(body)):
-        if member.name == "stream_options":
+    asked = b'{"include_usage":true}'
+    if b"stream_options" in body or _ESCAPED in body:
+        for member in reversed(read_top_level(body)):
             options = body[member.start : member.end]
-            if options.startswith(b"{"):
-                return replace_member(body, "stream_options", replace_member(options, "include_usage", b"true"))
-            break
-    return replace_member(body, "stream_options", b'{"include_usage":true}')
+            if member.name == "stream_options" and options.startswith(b"{"):
+                asked = replace_member(options, "include_usage", b"true")
+                break
+    return replace_member(body, "stream_options", asked)
 
 
 def rename_model(raw: bytes, sent: bytes, shown: bytes) -> bytes:
@@ -106,11 +135,10 @@ def rename_model(raw: bytes, sent: bytes, shown: bytes) -> bytes:
     """
     if b'"model' not in raw or sent == shown:
         return raw
-    wanted = quoted(sent.decode())
+    wanted, new = _as_json(sent), _as_json(shown)
     at = raw.find(wanted)
     if at < 0 and b"\\/" not in raw and b"\\u" not in raw:
         return raw
-    new = quoted(shown.decode())
     begin = _json_begin(raw)
     if raw.startswith(b'"model":', at - 8) and _is_flat(raw, begin, at - 8) and raw.find(wanted, at + 1) < 0:
         return raw[:at] + new + raw[at + len(wanted) :]
@@ -121,8 +149,15 @@ def rename_model(raw: bytes, sent: bytes, shown: bytes) -> bytes:
     return _spliced(raw, spans, new)
 
 
+@lru_cache(maxsize=1024)
+def _as_json(name: bytes) -> bytes:
+    return quoted(name.decode())
+
+
 def _json_begin(raw: bytes) -> int:
     """Where the JSON begins: in an event behind the first `data:` of a line, else at the start."""
+    if raw.startswith(b"data: {"):
+        return 6
     if raw[:8].lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
         return 0
     found = re.search(rb"(?:^|[\r\n])data:", raw)

@@ -1,9 +1,14 @@
 """Gemini generateContent as seen on the wire, Cloud Code's wrapper `{"response": …}` included."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from proxy.core.sse import Event
 from proxy.core.wire.kinds import Kind, Payload, any_substance, opened
+
+# A chunk that begins with its candidates cannot be an error.
+_HEADS: Final = (b'data: {"candidates":', b'data: {"candidates" :')
+_TEXT: Final = re.compile(rb'"text"\s*:\s*"(?!")')
 
 
 def kind(event: Event) -> Kind:
@@ -12,6 +17,9 @@ def kind(event: Event) -> Kind:
     END is a chunk with a finish reason, whatever else it holds; with several candidates there are several. A blocked
     prompt is an ERROR: it is the whole answer and has no content.
     """
+    raw = event.raw
+    if _TEXT.search(raw) and b'"finishReason"' not in raw and raw.startswith(_HEADS) and event.complete:
+        return Kind.CONTENT
     payload = opened(event)
     if isinstance(payload, Kind):
         return Kind.QUIET if payload is Kind.END else payload  # [DONE] does not belong here

@@ -86,6 +86,36 @@ def test_an_escaped_name_is_the_same_name() -> None:
     assert edits.replace_member(b'{"mod\\u0065l":"a"}', "model", b'"b"') == b'{"mod\\u0065l":"b"}'
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"model":1}', b'{"model":9}'),
+        (b'{"a":["{[",{}],"model" : {"b":2},"c":"]}"}', b'{"a":["{[",{}],"model" : 9,"c":"]}"}'),
+        (b'{"a":{"model":1}}', b'{"a":{"model":1},"model":9}'),
+        (
+            b'{"aaaaaaaaaaaaaaaaaaaaaaaaaaaa":1,"a":{"model":1}}',
+            b'{"aaaaaaaaaaaaaaaaaaaaaaaaaaaa":1,"a":{"model":1},"model":9}',
+        ),
+        (b'{"a":["model"]}', b'{"a":["model"],"model":9}'),
+        (b'{"a":"model"}', b'{"a":"model","model":9}'),
+        (b'{"b \\"model":1}', b'{"b \\"model":1,"model":9}'),
+        (
+            b'{"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb":1,"b \\"model":1}',
+            b'{"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb":1,"b \\"model":1,"model":9}',
+        ),
+        (b'{"a":{"model":1},"mod\\u0065l":2}', b'{"a":{"model":1},"mod\\u0065l":9}'),
+        (b"{ }", b'{"model":9 }'),
+    ],
+)
+def test_only_the_objects_own_member_is_replaced(body: bytes, expected: bytes) -> None:
+    assert edits.replace_member(body, "model", b"9") == expected
+
+
+def test_nothing_can_be_added_to_what_is_no_object() -> None:
+    with pytest.raises(MalformedBody):
+        edits.insert_member(b"[]", "a", b"1")
+
+
 def test_inserting() -> None:
     assert edits.insert_member(b'{"a":1 }', "b", b"[2]") == b'{"a":1,"b":[2] }'
     assert edits.insert_member(b" {\n}", "b", b"2") == b' {"b":2\n}'
