@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.timezone import now
 
+from billing.core.csvtext import plain_decimal
 from billing.models import Statement
 from billing.statements import StatementError, close_month, late
 from config.month_arguments import add_month_arguments, tenant_and_month
@@ -32,11 +33,11 @@ class Command(BaseCommand):
             audit(user=None, action="close_month", target=row, tenant=tenant, fields={"digest": row.digest})
         self.stdout.write(
             f"{tenant.slug} {first:%Y-%m}: {'was closed' if was_closed else 'closed'} {row.closed:%Y-%m-%d %H:%M} UTC, "
-            f"payable {row.payable} {row.currency}, SHA-256 {row.digest}"
+            f"payable {plain_decimal(row.payable)} {row.currency}, SHA-256 {row.digest}"
         )
         after = late(row) if was_closed else None
         if after is not None and (after.booked or after.credits):
             self.stdout.write(
-                f"Since then: {after.booked} {row.currency} booked and not in the statement, "
-                f"{after.credits} {row.currency} given back as credits."
+                f"Since then: {plain_decimal(after.booked)} {row.currency} booked and not in the statement, "
+                f"{plain_decimal(after.credits)} {row.currency} given back as credits."
             )

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.timezone import now
 
+from billing.core.csvtext import plain_decimal
 from billing.statements import StatementError, credit
 from config.month_arguments import add_month_arguments, line_of, tenant_and_month
 from tenants.services import audit
@@ -37,4 +38,4 @@ class Command(BaseCommand):
         except StatementError as exc:
             raise CommandError(str(exc)) from exc
         audit(user=None, action="credit", target=row, tenant=tenant, fields={"amount": options["amount"]})
-        self.stdout.write(f"{amount:f} {tenant.currency} credited to {tenant.slug} {first:%Y-%m}")
+        self.stdout.write(f"{plain_decimal(amount)} {tenant.currency} credited to {tenant.slug} {first:%Y-%m}")

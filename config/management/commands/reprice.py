@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from billing.core.csvtext import plain_decimal
 from billing.repricing import reprice
 from billing.statements import StatementError
 from config.month_arguments import add_month_arguments, tenant_and_month
@@ -29,6 +30,6 @@ class Command(BaseCommand):
         if result.billed:
             fields = {"month": f"{first:%Y-%m}", "calls": result.billed, "charge": str(result.charge)}
             audit(user=None, action="reprice", target=tenant, tenant=tenant, fields=fields)
-        self.stdout.write(f"{result.billed} calls billed, {result.charge:f} {tenant.currency}")
+        self.stdout.write(f"{result.billed} calls billed, {plain_decimal(result.charge)} {tenant.currency}")
         for model, calls in sorted(result.left.items()):
             self.stdout.write(f"still without a price: {model}, {calls} calls")
