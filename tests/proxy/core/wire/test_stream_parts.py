@@ -63,23 +63,25 @@ def test_a_call_without_an_id_gets_one() -> None:
     assert call["tool_calls"][0]["id"].startswith("call_pm_")
 
 
+MIXED: list[Body] = [
+    chat({"reasoning": "a", "content": ""}),
+    chat(
+        {
+            "content": "b",
+            "annotations": [{"type": "url_citation", "url_citation": {"url": "u"}}, {"type": "file"}, 7],
+        }
+    ),
+    chat({"reasoning_details": [{"type": "reasoning.text", "text": "c", "signature": "s1"}]}),
+    chat({"refusal": "No."}),
+    chat({"content": [{"type": "text", "text": "d"}]}),
+    chat({"annotations": [{"url": "v"}]}),
+    chat({"content": "second choice"}) | {"choices": [{"index": 1, "delta": {"content": "x"}}, "odd"]},
+    chat({}, "stop"),
+]
+
+
 def test_thoughts_texts_and_refusals_take_turns() -> None:
-    events = [
-        chat({"reasoning": "a", "content": ""}),
-        chat(
-            {
-                "content": "b",
-                "annotations": [{"type": "url_citation", "url_citation": {"url": "u"}}, {"type": "file"}, 7],
-            }
-        ),
-        chat({"reasoning_details": [{"type": "reasoning.text", "text": "c", "signature": "s1"}]}),
-        chat({"refusal": "No."}),
-        chat({"content": [{"type": "text", "text": "d"}]}),
-        chat({"annotations": [{"url": "v"}]}),
-        chat({"content": "second choice"}) | {"choices": [{"index": 1, "delta": {"content": "x"}}, "odd"]},
-        chat({}, "stop"),
-    ]
-    payloads = run(OPENAI, ANTHROPIC, events)
+    payloads = run(OPENAI, ANTHROPIC, MIXED)
     blocks = [p["content_block"]["type"] for p in payloads if p["type"] == "content_block_start"]
     assert blocks == ["thinking", "text", "thinking", "text", "text"]
     assert [p["delta"]["type"] for p in payloads if p["type"] == "content_block_delta"] == [
@@ -93,7 +95,7 @@ def test_thoughts_texts_and_refusals_take_turns() -> None:
         "citations_delta",
     ]
     assert payloads[-2]["delta"]["stop_reason"] == "refusal"
-    chat_deltas = deltas(run(OPENAI, OPENAI, events))
+    chat_deltas = deltas(run(OPENAI, OPENAI, MIXED))
     assert [next(iter(delta)) for delta in chat_deltas] == [
         "reasoning_content",
         "content",
@@ -105,13 +107,13 @@ def test_thoughts_texts_and_refusals_take_turns() -> None:
         "annotations",
     ]
     assert chat_deltas[4]["reasoning_details"][0]["text"] == "c"
-    items = run(OPENAI, RESPONSES, events)[-1]["response"]["output"]
+    items = run(OPENAI, RESPONSES, MIXED)[-1]["response"]["output"]
     assert [item["type"] for item in items] == ["reasoning", "message", "reasoning", "message", "message"]
     assert items[1]["content"][0]["annotations"][0]["url"] == "u"
     assert items[3]["content"] == [{"type": "refusal", "refusal": "No."}]
-    parts = [part for p in run(OPENAI, GEMINI, events) for part in p["candidates"][0]["content"]["parts"]]
+    parts = [part for p in run(OPENAI, GEMINI, MIXED) for part in p["candidates"][0]["content"]["parts"]]
     assert [part["text"] for part in parts] == ["a", "b", "c", "", "No.", "d", ""]
-    assert run(OPENAI, GEMINI, events)[-1]["candidates"][0]["groundingMetadata"]["groundingChunks"][1] == {
+    assert run(OPENAI, GEMINI, MIXED)[-1]["candidates"][0]["groundingMetadata"]["groundingChunks"][1] == {
         "web": {"uri": "v", "title": ""}
     }
 
