@@ -7,6 +7,7 @@ from dataclasses import replace
 from proxy.core.answer import Answer, Passage
 from proxy.core.call import Call
 from proxy.core.chain import Try
+from proxy.core.sse import Event, EventTooLongError
 from proxy.transport import BrokeError
 
 _LOOK_AGAIN_S = 0.1
@@ -85,11 +86,11 @@ async def chunks(
                 raise StreamFailedError(None, passage.error.data)
             if passage.ended:
                 break
-            data = await _chunk(answer)
-            if not data:
+            events = await _next(answer)
+            if events is None:
                 part = passage.take(answer.framer.close())
                 break
-            part = passage.take(answer.framer.feed(data))
+            part = passage.take(events)
     finally:
         silence.stop()
     await _hear_out(answer, passage)
@@ -120,7 +121,7 @@ async def _read_on(answer: Answer, passage: Passage, limit_bytes: int) -> None:
             passage.take(answer.framer.close())
             return
         read += len(data)
-        passage.take(answer.framer.feed(data))
+        passage.take(_fed(answer, data))
         if passage.ended and answer.meter is not None and answer.meter.result() is not None:
             return
 
@@ -132,11 +133,20 @@ def settled(call: Call, answer: Answer, passage: Passage) -> Try:
     return replace(answer.made, usage=usage, output_bytes=passage.output)
 
 
-async def _chunk(answer: Answer) -> bytes:
+async def _next(answer: Answer) -> list[Event] | None:
+    """Return the events that came next, perhaps none yet; None at the HTTP end. Raises StreamFailedError."""
     try:
-        return await answer.source.chunk()
+        data = await answer.source.chunk()
+        return _fed(answer, data) if data else None
     except BrokeError as problem:
         raise StreamFailedError(problem.fault, b"") from problem
+
+
+def _fed(answer: Answer, data: bytes) -> list[Event]:
+    try:
+        return answer.framer.feed(data)
+    except EventTooLongError as problem:
+        raise BrokeError("malformed", str(problem)) from problem
 
 
 async def _hear_out(answer: Answer, passage: Passage) -> None:
@@ -146,7 +156,7 @@ async def _hear_out(answer: Answer, passage: Passage) -> None:
     try:
         async with asyncio.timeout(LATE_S):
             while data := await answer.source.chunk():
-                passage.take(answer.framer.feed(data))
+                passage.take(_fed(answer, data))
             passage.take(answer.framer.close())
     except (TimeoutError, BrokeError):
         answer.source.abort()
