@@ -37,6 +37,7 @@ from proxy.relay import StreamFailedError, chunks, drain, settled
 from proxy.runtime import Runtime, current
 
 KEEPALIVE_S = 15.0
+INTERNAL = Fault(Code.INTERNAL, "The gateway made a mistake; it has been logged.")
 _STREAM_HEADERS = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
 
 
@@ -110,6 +111,12 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
     except asyncio.CancelledError:
         if not call.abandoned:
             background.start(leave(call, runtime))
+        raise
+    except Exception:
+        # A mistake of ours: the caller answers it; it must not cost the record or keep slots.
+        call.ending.http_status = INTERNAL.status
+        call.ending.fail(INTERNAL)
+        background.start(settle.record_quietly(call, runtime))
         raise
 
 
