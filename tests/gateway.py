@@ -124,7 +124,7 @@ class Gateway(Door):
         assert self._server.started, "the gateway did not start; see its log"
 
     def _serve(self, sock: socket.socket) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with sock, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._server.serve(sockets=[sock]))
 
     def close(self) -> None:

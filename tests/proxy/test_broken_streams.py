@@ -253,6 +253,33 @@ def gemini_world(gateway, up):
     return gateway.serving(f"{up.url}/v1beta", "k-1", "k-2", upstream={"dialect": "gemini"})
 
 
+def test_an_event_without_end_ends_the_answer(gateway, up):
+    """16 MiB without a blank line: memory is bounded, the record is written."""
+    opening = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+    up.script("k-1", sse(opening, b"data: ", *[b"x" * 1_000_000] * 20))
+    got = gateway.post(gateway.serving(up, "k-1"), chat(stream=True))
+    assert got.content.startswith(opening)
+    assert last_event(got.content)["error"]["code"] == "upstream_failed"
+    record = gateway.record(got)
+    assert (record.status, outcomes(record)) == ("failed", [("k1", "connection")])
+
+
+@pytest.mark.parametrize("place", ["proxy.views.plan", "proxy.failover.Failover.run", "proxy.views.respond"])
+def test_a_mistake_of_ours_still_leaves_one_record(gateway, up, monkeypatch, place):
+    world = gateway.serving(up, "k-1")
+
+    async def fail(*_args, **_more):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(place, fail)
+    got = gateway.post(world)
+    assert (got.status_code, got.json()["error"]["code"]) == (500, "internal_error")
+    record = gateway.only_record(world)
+    assert (record.status, record.http_status, record.error_code) == ("failed", 500, "internal_error")
+    assert record.charge == 0
+    assert gateway.is_idle()
+
+
 def test_a_filter_inside_a_stream_is_the_requests_fault(gateway, up):
     """An error about the request that came in a 200's stream becomes a 400 with the upstream's wording."""
     said = b'data: {"error":{"message":"The response was filtered","code":"content_filter"}}\n\n'
