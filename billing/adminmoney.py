@@ -7,29 +7,32 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 SHOWN_PLACES = 6
-_SMALLEST = Decimal(1).scaleb(-SHOWN_PLACES)
 
 
-def amount(value: Decimal | None, currency: str = "", kind: str = "charge", mark: str = "") -> SafeString:
+def amount(
+    value: Decimal | None, currency: str = "", kind: str = "charge", mark: str = "", *, places: int = SHOWN_PLACES
+) -> SafeString:
     """Return an amount, rounded for the eye, with all its digits on hover. None is a dash, never zero.
 
     `kind`: charge | cost | waste (their colours). `mark` stands behind it, such as "est.".
     """
     if value is None:
-        return format_html('<span class="money money-none" title="{}">–</span>', _("not known"))
+        dash = format_html('<span class="money money-none" title="{}">–</span>', _("not known"))
+        return format_html('{} <span class="mark">{}</span>', dash, mark) if mark else dash
     exact = f"{value:f}"
-    text = shown(value)
+    text = shown(value, places)
     tail = format_html(' <span class="mark">{}</span>', mark) if mark else ""
     unit = f" {currency}" if currency else ""
     return format_html('<span class="money money-{}" title="{}{}">{}{}{}</span>', kind, exact, unit, text, unit, tail)
 
 
-def shown(value: Decimal) -> str:
-    """Return at least 2 and at most SHOWN_PLACES places; what is smaller says so."""
-    if value and abs(value) < _SMALLEST:
-        return f"<{_SMALLEST:f}"
-    whole, _dot, places = f"{value:.{SHOWN_PLACES}f}".partition(".")
-    return f"{int(whole):,}.{places.rstrip('0').ljust(2, '0')}" if whole != "-0" else f"-0.{places}"
+def shown(value: Decimal, places: int = SHOWN_PLACES) -> str:
+    """Return at least 2 and at most `places` places; what would round to nothing says so."""
+    smallest = Decimal(1).scaleb(-places)
+    if value and abs(value) < smallest:
+        return f"<{smallest:f}" if value > 0 else f">-{smallest:f}"
+    whole, _dot, rest = f"{value:,.{places}f}".partition(".")
+    return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"
 
 
 def tokens(count: int | None) -> SafeString:

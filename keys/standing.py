@@ -72,6 +72,10 @@ def state_chip(key: UpstreamKey, sheet: Sheet, now: datetime) -> SafeString:
 
 def why_words(sheet: Sheet) -> str:
     """Return why a key does not stand healthy, with the upstream's wording; "" when it does."""
-    if sheet.status is Status.HEALTHY:
-        return ""
-    return f"{cause_words(sheet.reason)}: {sheet.last_error}" if sheet.last_error else cause_words(sheet.reason)
+    return "" if sheet.status is Status.HEALTHY else error_words(sheet) or cause_words(sheet.reason)
+
+
+def error_words(sheet: Sheet) -> str:
+    """Return the last error in plain words (it is kept as `class: the upstream's wording`); "" for none yet."""
+    cause, mark, text = sheet.last_error.partition(": ")
+    return f"{cause_words(cause)}{mark}{text}"

@@ -16,6 +16,7 @@ from django.db.models import Field, ForeignKey, JSONField, Model, QuerySet
 from django.forms import BaseFormSet, ModelForm
 from django.http import HttpRequest
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 
 from tenants.adminforms import ScopedForm, ScopedFormSet, owner_field
 from tenants.encryption import EncryptedTextField
@@ -121,6 +122,7 @@ class TenantScopedAdmin(Scoped, admin.ModelAdmin):  # type: ignore[type-arg]  # 
     form = ScopedForm
     paginator = CappedPaginator
     show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER  # they count
     list_per_page = 50
     list_max_show_all = 0
     operator_fields: ClassVar[tuple[str, ...]] = ()
@@ -191,6 +193,11 @@ class TenantScopedAdmin(Scoped, admin.ModelAdmin):  # type: ignore[type-arg]  # 
             name = parameter or (item[0] if isinstance(item, list | tuple) else item)
             names.update(f"{name}{ending}" for ending in _LOOKUP_ENDINGS)
         return lookup in names
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Name the list by what is in it."""
+        title = capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     # --- writes ---
 

@@ -56,7 +56,7 @@ def charge_mark(row: RequestRecord) -> str:
 
 @admin.register(RequestRecord)
 class RequestRecordAdmin(ReadOnlyAdmin):
-    list_display = ("request_id", "received", "line_slug", "model_name", "state", "served_by", "tries", "time",
+    list_display = ("short_id", "received", "line_slug", "model_name", "state", "served_by", "tries", "time",
                     "token_count", "charged")  # fmt: skip
     list_filter = (PeriodFilter, "status", LineFilter, ("tenant", ScopedRelatedFilter), "priced", "estimated")
     list_select_related = ("tenant",)
@@ -106,6 +106,10 @@ class RequestRecordAdmin(ReadOnlyAdmin):
 
     # --- columns ---
 
+    @admin.display(description=gettext_lazy("request"), ordering="pk")
+    def short_id(self, row: RequestRecord) -> SafeString:
+        return format_html('<code title="{}">{}…</code>', row.request_id, row.request_id[:12])
+
     @admin.display(description=gettext_lazy("received"), ordering="created")
     def received(self, row: RequestRecord) -> SafeString:
         return ago(row.created)
@@ -121,8 +125,10 @@ class RequestRecordAdmin(ReadOnlyAdmin):
         return status_chip(row)
 
     @admin.display(description=gettext_lazy("served by"))
-    def served_by(self, row: RequestRecord) -> str:
-        return f"{row.upstream} · {row.upstream_key}" if row.upstream else "–"
+    def served_by(self, row: RequestRecord) -> Any:
+        if not row.upstream:
+            return "–"
+        return format_html("{}<br><small>{}</small>", row.upstream, row.upstream_key)
 
     @admin.display(description=gettext_lazy("tries"))
     def tries(self, row: RequestRecord) -> Any:

@@ -1,0 +1,1 @@
+"""The admin's home page: what needs attention, five tiles, three plots."""

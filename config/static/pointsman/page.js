@@ -1,0 +1,77 @@
+"use strict";
+// What every page has: countdowns, menus that close, parts that refresh themselves.
+(function () {
+  function left(seconds) {
+    if (seconds < 120) { return seconds + " s"; }
+    if (seconds < 7200) { return Math.floor(seconds / 60) + " min"; }
+    if (seconds < 172800) { return Math.floor(seconds / 3600) + " h"; }
+    return Math.floor(seconds / 86400) + " d";
+  }
+  function tick() {
+    document.querySelectorAll(".countdown[data-until]").forEach(function (spot) {
+      spot.textContent = left(Math.max(0, Math.round((Date.parse(spot.dataset.until) - Date.now()) / 1000)));
+    });
+  }
+  tick();
+  setInterval(tick, 1000);
+
+  const menus = Array.from(document.querySelectorAll(".menu-section"));
+  document.addEventListener("click", function (event) {
+    menus.forEach(function (menu) {
+      if (menu.open && !menu.contains(event.target)) { menu.open = false; }
+    });
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Escape") { menus.forEach(function (menu) { menu.open = false; }); }
+  });
+  const all = document.querySelector(".menu-all");
+  if (all) {
+    // On a phone the style sheet keeps the menu folded until it is asked for the first time.
+    all.querySelector("summary").addEventListener("click", function (event) {
+      if (!all.classList.contains("asked")) {
+        all.classList.add("asked");
+        event.preventDefault();
+      }
+    });
+  }
+
+  // On a phone a list's row is a card with what matters; the rest unfolds.
+  const list = document.getElementById("result_list");
+  if (list) {
+    const heads = Array.from(list.querySelectorAll("thead th")).map(function (head) {
+      const text = head.querySelector(".text");
+      return text ? text.textContent.trim() : "";
+    });
+    list.querySelectorAll("tbody tr").forEach(function (row) {
+      let shown = 0;
+      Array.from(row.children).forEach(function (cell, place) {
+        if (cell.tagName === "TD" && heads[place]) { cell.dataset.label = heads[place]; }
+        if (cell.classList.contains("action-checkbox")) { return; }
+        shown += 1;
+        if (shown > 3 && !cell.querySelector(".chip")) { cell.classList.add("later"); }
+      });
+      if (!row.querySelector(".later")) { return; }
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "button small secondary more";
+      button.textContent = "…";
+      button.setAttribute("aria-expanded", "false");
+      button.setAttribute("aria-label", document.body.dataset.more || "more");
+      button.addEventListener("click", function () {
+        button.setAttribute("aria-expanded", String(row.classList.toggle("unfolded")));
+      });
+      row.lastElementChild.appendChild(button);
+    });
+  }
+
+  // A fragment is fetched and put in place; not while somebody works inside it or looks elsewhere.
+  document.querySelectorAll("[data-refresh]").forEach(function (part) {
+    setInterval(function () {
+      if (document.hidden || part.contains(document.activeElement) || part.matches(":hover")) { return; }
+      fetch(part.dataset.refresh, { credentials: "same-origin", redirect: "error" })
+        .then(function (answer) { return answer.ok ? answer.text() : null; })
+        .then(function (text) { if (text !== null) { part.innerHTML = text; tick(); } })
+        .catch(function () { /* the next round tries again */ });
+    }, 1000 * Number(part.dataset.every));
+  });
+}());
