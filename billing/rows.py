@@ -30,6 +30,29 @@ def _sqlite_money(value: Decimal) -> str:
     return f"{value:.12f}"
 
 
+def storable(text: str) -> str:
+    """Return a text as both databases take it: without NUL, lone surrogates replaced (clients cut emoji in two)."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _storable_tree(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(str(name)): _storable_tree(member) for name, member in value.items()}
+    return [_storable_tree(member) for member in value] if isinstance(value, list | tuple) else value
+
+
+def _postgres_json(value: Any) -> Jsonb:
+    return Jsonb(_storable_tree(value))
+
+
+def _sqlite_json(value: Any) -> str:
+    return json.dumps(_storable_tree(value))
+
+
 _SQLITE: Mapping[str, Callable[[Any], Any]] = {
     "DateTimeField": _sqlite_moment,
     "DateField": str,
@@ -41,7 +64,9 @@ def _converter(column: "models.Field[Any, Any]", vendor: str) -> Callable[[Any],
     """Return what turns a row's value into what the driver stores, or None when it is stored as it is."""
     kind = column.get_internal_type()
     if kind == "JSONField":
-        return Jsonb if vendor == "postgresql" else json.dumps
+        return _postgres_json if vendor == "postgresql" else _sqlite_json
+    if kind in ("CharField", "TextField"):
+        return storable
     return _SQLITE.get(kind) if vendor == "sqlite" else None
 
 

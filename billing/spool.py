@@ -18,8 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from billing.core.jsonline import json_line
 from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
 
 SUFFIX = ".jsonl"
@@ -27,7 +26,7 @@ SUFFIX = ".jsonl"
 
 def encode(bundle: Bundle) -> bytes:
     """Return a bundle as one line."""
-    return orjson.dumps(dataclasses.asdict(bundle), default=str) + b"\n"
+    return json_line(dataclasses.asdict(bundle)) + b"\n"
 
 
 def decode(line: bytes) -> Bundle:
