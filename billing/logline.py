@@ -4,8 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
+from billing.core.jsonline import json_line
 from billing.core.record import AttemptRow, Bundle
 
 logger = logging.getLogger("billing.requests")
@@ -54,7 +53,7 @@ def line_of(bundle: Bundle) -> str:
         "attempts": [_attempt(attempt) for attempt in bundle.attempts],
         "decision": row.decision,
     }
-    return orjson.dumps(shown, default=str).decode()
+    return json_line(shown).decode()
 
 
 def _attempt(row: AttemptRow) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from django.db import DatabaseError, IntegrityError, connections, transaction
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connections, transaction
 
 from billing import rows
 from billing.core.record import Bundle
@@ -27,6 +27,10 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 2.0
 _GROUP = 500
 _IDLE_S = 1.0
+
+# One row is at fault, not the database: the others must not suffer for it.
+_ROW_AT_FAULT = (IntegrityError, DataError, ValueError, OverflowError, TypeError)
+_DATABASE_LOST = (DatabaseError, InterfaceError)
 
 
 class NotDurableError(Exception):
@@ -104,8 +108,8 @@ class Recorder:
                 group, last = self._gather()
                 if group:
                     self._commit(group)
-                elif self._spool.waiting() and time.monotonic() >= self._replay_due:
-                    self._replay()
+                elif time.monotonic() >= self._replay_due:
+                    self._recover()
                 if last:
                     return
         finally:
@@ -128,11 +132,10 @@ class Recorder:
     def _commit(self, group: Sequence[_Waiting]) -> None:
         try:
             self._insert([waiting.bundle for waiting in group])
-        except IntegrityError:
-            # One row is at fault (or an id was drawn twice): the others must not suffer for it.
+        except _ROW_AT_FAULT:
             for waiting in group:
                 self._commit_one(waiting)
-        except DatabaseError as problem:
+        except _DATABASE_LOST as problem:
             self._lost_database(problem)
             _answer(group, taken=False)
         else:
@@ -142,16 +145,29 @@ class Recorder:
 
     def _commit_one(self, waiting: _Waiting) -> None:
         try:
-            try:
-                self._insert([waiting.bundle])
-            except IntegrityError:
-                self._insert([_with_other_id(waiting.bundle)])
-        except DatabaseError as problem:
-            logger.error("a request's rows were refused by the database: %s", problem)
+            self._insert_or_set_aside(waiting.bundle)
+        except (*_DATABASE_LOST, OSError) as problem:
+            logger.error("a request's rows were not taken: %s", type(problem).__name__)
             _answer([waiting], taken=False)
         else:
             _answer([waiting], taken=True)
             log_requests([waiting.bundle])
+
+    def _insert_or_set_aside(self, bundle: Bundle) -> None:
+        """Insert one request; one that the database will never take goes to a file of its own, for a person."""
+        try:
+            try:
+                self._insert([bundle])
+            except IntegrityError:
+                self._insert([_with_other_id(bundle)])  # an id was drawn twice
+        except _ROW_AT_FAULT as problem:
+            self._spool.set_aside(bundle)
+            logger.critical(
+                "the database refuses request %s; its rows were set aside in %s: %s",
+                bundle.record.request_id,
+                self._spool.refused,
+                problem,
+            )
 
     def _insert(self, bundles: Sequence[Bundle]) -> None:
         connection = connections[self._alias]
@@ -160,19 +176,34 @@ class Recorder:
         with transaction.atomic(using=self._alias):
             rows.write(connection, self._statements, bundles)
 
+    def _recover(self) -> None:
+        """Replay what was spooled, and find out whether records can be written again."""
+        try:
+            if self._spool.waiting():
+                self._replay()
+            if not (self.healthy and self.writable):
+                with connections[self._alias].cursor() as cursor:
+                    cursor.execute("SELECT 1")
+                self.healthy = self.writable = True
+        except _DATABASE_LOST as problem:
+            self._lost_database(problem)
+        except OSError as problem:
+            logger.error("spooled requests cannot be read: %s", problem)
+            self._replay_due = time.monotonic() + _IDLE_S
+
     def _replay(self) -> None:
         for bundles, remove in self._spool.take():
-            try:
-                for start in range(0, len(bundles), _GROUP):
-                    self._insert(bundles[start : start + _GROUP])
-            except DatabaseError as problem:
-                self._lost_database(problem)
-                return
+            for start in range(0, len(bundles), _GROUP):
+                group = bundles[start : start + _GROUP]
+                try:
+                    self._insert(group)
+                except _ROW_AT_FAULT:
+                    for bundle in group:
+                        self._insert_or_set_aside(bundle)
             remove()
-            self.healthy = True
             logger.warning("%d spooled requests were written to the database", len(bundles))
 
-    def _lost_database(self, problem: DatabaseError) -> None:
+    def _lost_database(self, problem: Exception) -> None:
         if self.healthy:
             logger.error("the database does not take records, spooling: %s", type(problem).__name__)
         self.healthy = False

@@ -22,6 +22,7 @@ from billing.core.jsonline import json_line
 from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
 
 SUFFIX = ".jsonl"
+REFUSED = "refused.json"  # one request a line; never replayed
 
 
 def encode(bundle: Bundle) -> bytes:
@@ -76,6 +77,19 @@ class Spool:
             self._file.write(b"".join(map(encode, bundles)))
             self._file.flush()
             os.fsync(self._file.fileno())
+
+    @property
+    def refused(self) -> Path:
+        """The file of what the database will never take."""
+        return self._folder / REFUSED
+
+    def set_aside(self, bundle: Bundle) -> None:
+        """Keep a request that no replay can write. Raises OSError."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(self.refused, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
+            file.write(encode(bundle))
+            file.flush()
+            os.fsync(file.fileno())
 
     def waiting(self) -> bool:
         """Whether any spool file stands in the folder."""
