@@ -51,11 +51,12 @@ class Ids:
 
 
 class _Waiting:
-    __slots__ = ("bundle", "future", "loop")
+    __slots__ = ("bundle", "future", "loop", "orphaned")
 
     def __init__(self, bundle: Bundle, loop: asyncio.AbstractEventLoop) -> None:
         self.bundle = bundle
         self.loop = loop
+        self.orphaned = False
         self.future: asyncio.Future[bool] = loop.create_future()
 
 
@@ -91,6 +92,12 @@ class Recorder:
             taken = await asyncio.wait_for(asyncio.shield(waiting.future), PATIENCE_S)
         except TimeoutError:
             taken = False
+        except asyncio.CancelledError:
+            # Nobody is left to spool the rows should the database not take them: the writer does it.
+            waiting.orphaned = True
+            if waiting.future.done() and not waiting.future.result():
+                self._queue.put(waiting)
+            raise
         if taken:
             self.writable = True
             return
@@ -108,7 +115,8 @@ class Recorder:
                 group, last = self._gather()
                 if group:
                     self._commit(group)
-                elif time.monotonic() >= self._replay_due:
+                if time.monotonic() >= self._replay_due:
+                    self._replay_due = time.monotonic() + _IDLE_S
                     self._recover()
                 if last:
                     return
@@ -137,11 +145,21 @@ class Recorder:
                 self._commit_one(waiting)
         except _DATABASE_LOST as problem:
             self._lost_database(problem)
+            self._spool_orphans(group)
             _answer(group, taken=False)
         else:
             self.healthy = True
             _answer(group, taken=True)
             log_requests([waiting.bundle for waiting in group])
+
+    def _spool_orphans(self, group: Sequence[_Waiting]) -> None:
+        left = [waiting.bundle for waiting in group if waiting.orphaned]
+        try:
+            if left:
+                self._spool.append(left)
+        except OSError as problem:
+            self.writable = False
+            logger.critical("%d finished requests could not be recorded: %s", len(left), problem)
 
     def _commit_one(self, waiting: _Waiting) -> None:
         try:
@@ -189,7 +207,6 @@ class Recorder:
             self._lost_database(problem)
         except OSError as problem:
             logger.error("spooled requests cannot be read: %s", problem)
-            self._replay_due = time.monotonic() + _IDLE_S
 
     def _replay(self) -> None:
         for bundles, remove in self._spool.take():
