@@ -302,7 +302,8 @@ class Failover:
             meter = UsageMeter(dialect, semantics)
         else:
             usage = read_usage(dialect, opened.payload, semantics)
-            made = replace(made, usage=usage, output_bytes=0 if usage else generated_bytes(opened.whole))
+            silent = usage is None or usage.output_tokens is None
+            made = replace(made, usage=usage, output_bytes=generated_bytes(opened.whole) if silent else 0)
             exchange.release()
         call.chain = call.chain.with_try(made)
         self._learn(made, exchange, opened)
