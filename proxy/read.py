@@ -1,5 +1,6 @@
 """Room two: what is asked? From bytes to facts."""
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -37,7 +38,7 @@ def read(admitted: Admitted, endpoint: Endpoint) -> tuple[Inbound, Facts]:
         ),
         payload,
     )
-    if not known.model:
+    if not known.model or not _is_name(known.model):
         raise Refused(Fault(Code.INVALID_REQUEST, "The request names no model: 'model' must be a text.", param="model"))
     inbound = Inbound(
         endpoint=endpoint,
@@ -49,6 +50,11 @@ def read(admitted: Admitted, endpoint: Endpoint) -> tuple[Inbound, Facts]:
         stream=known.stream and not _is_array(endpoint, received.query),
     )
     return inbound, known
+
+
+def _is_name(model: str) -> bool:
+    """Whether a text can be a model's name at all: nothing that neither a header nor a database takes."""
+    return model.isprintable() or not any(unicodedata.category(one) in ("Cc", "Cs") for one in model)
 
 
 def _is_array(endpoint: Endpoint, query: str) -> bool:
