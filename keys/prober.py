@@ -77,7 +77,7 @@ def _blocked(host: str) -> str | None:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return None
-    return next((why for *_rest, address in found if (why := refusal(str(address[0]), allowed))), None)
+    return next((why for *_rest, address in found if (why := refusal(host, allowed, str(address[0])))), None)
 
 
 def _without(outcome: Outcome, secret: str) -> Outcome:

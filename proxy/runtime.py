@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from keys.stores.protocol import PersistenceError, StateStore
 from keys.stores.redis import RedisStore, client_of
 from proxy import background
 from proxy.core.call import Call
-from proxy.transport import Transport
+from proxy.transport import Guard, Transport
 from routing.snapshot import Keeper
 
 logger = logging.getLogger("proxy.runtime")
@@ -74,7 +75,7 @@ async def open_runtime() -> Runtime:
     runtime = Runtime(
         keeper=Keeper(),
         store=store,
-        transport=Transport(lambda host: refusal(host, settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS)),
+        transport=Transport(_guard()),
         recorder=Recorder(Path(settings.POINTSMAN_DATA) / "spool"),
         threads=threads,
     )
@@ -88,6 +89,17 @@ async def open_runtime() -> Runtime:
         background.start(_persist_shared(store, runtime), upkeep=True)
     _Holder.current = runtime
     return runtime
+
+
+def _guard() -> Guard:
+    """Return the check of addresses, its answers remembered: the allowance does not change while a process runs."""
+    allowed = settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS
+
+    @lru_cache(maxsize=4096)
+    def guard(host: str, address: str | None) -> str | None:
+        return refusal(host, allowed, address)
+
+    return guard
 
 
 def _store() -> StateStore:

@@ -17,7 +17,8 @@ from aiohttp.resolver import ThreadedResolver
 from multidict import CIMultiDict
 from yarl import URL
 
-Guard = Callable[[str], str | None]  # a host name or address -> why it must not be called, or None
+# A host, and an address that it resolved to (None = not yet asked) -> why it must not be called, or None.
+Guard = Callable[[str, str | None], str | None]
 
 _MAX_LINE = 65536
 _AT_ONCE = 1 << 20  # bytes of a request's body
@@ -114,7 +115,7 @@ class GuardedResolver(AbstractResolver):
         """Raise BlockedAddressError when any address of the name is refused."""
         found = await self._inner.resolve(host, port, family)  # type: ignore[arg-type]  # socket families are ints
         for address in found:
-            if why := self._guard(address["host"]):
+            if why := self._guard(host, address["host"]):
                 raise BlockedAddressError(why)
         return found
 
@@ -157,7 +158,7 @@ class Transport:
         if self._session is None:
             raise RuntimeError("the transport is not open")
         url = URL(request.url, encoded=True)
-        if url.host and (why := self._guard(url.host)):
+        if url.host and (why := self._guard(url.host, None)):
             return Exchange(fault="blocked_address", fault_text=why)
         try:
             response = await self._session.request(

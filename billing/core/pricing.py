@@ -15,13 +15,15 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 from billing.core.periods import midnight
 from billing.core.tokens import Usage
 
 PLACES = 12
-_MILLION = 1_000_000
+_UNIT = 10**12  # of PLACES
+_SCALE = 1_000_000 * _UNIT
 _MINOR_UNITS: Mapping[str, int] = {
     **dict.fromkeys(("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "VND", "VUV"), 0),
     **dict.fromkeys(("XAF", "XOF", "XPF"), 0),
@@ -208,7 +210,7 @@ def _token_amount(usage: Usage, price: PriceRow) -> Fraction | None:
     written = usage.cache_write_tokens or 0
     written_1h = min(usage.cache_write_1h_tokens or 0, written)
     write_rate = _first(price.cache_write, price.input)
-    total = Fraction(0)
+    total: int | Fraction = 0  # in 10^-12 of a million tokens' price
     for tokens, rate in (
         (max(usage.input_tokens - cached - written, 0), price.input),
         (cached, _first(price.cached_input, price.input)),
@@ -220,8 +222,15 @@ def _token_amount(usage: Usage, price: PriceRow) -> Fraction | None:
             continue
         if rate is None:
             return None
-        total += tokens * Fraction(rate)
-    return total / _MILLION
+        total += tokens * _units(rate)
+    return Fraction(total, _SCALE)
+
+
+@lru_cache(maxsize=4096)
+def _units(rate: Decimal) -> int | Fraction:
+    """Return a rate in its last stored place. A whole number for every rate that the price list can hold."""
+    exact = Fraction(rate) * _UNIT
+    return exact.numerator if exact.denominator == 1 else exact
 
 
 def _first(rate: Decimal | None, fallback: Decimal | None) -> Decimal | None:

@@ -1,4 +1,7 @@
-"""The rows that one finished request leaves, as plain values. Field names are the columns' names."""
+"""The rows that one finished request leaves, as plain values. Field names are the columns' names.
+
+They are not frozen: setting fifty fields of a frozen dataclass costs more than the rest of booking them.
+"""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -6,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RecordRow:
     """One admitted client request. Amounts are in `currency`; None = not known."""
 
@@ -63,7 +66,7 @@ class RecordRow:
     replay_of: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AttemptRow:
     """One exchange, or a recorded skip."""
 
@@ -97,7 +100,7 @@ class AttemptRow:
     waste: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LedgerRow:
     """An amount to book. `kind` is charge, cost or waste; cost and waste name their attempt."""
 

@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from billing.core.csvtext import plain_decimal
 from billing.core.periods import day_of
 from billing.core.pricing import PriceRow, PriceUnit, amount_of
 from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
@@ -48,16 +50,12 @@ def bundle_of(call: Call, clock_s: float) -> Bundle:
     wastes = {index: waste for index, waste in _wastes(call) if waste is not None}
     total_waste = _total([amounts.waste, *wastes.values()])
     record = _record(call, made, usage, day, clock_s)
-    record = replace(
-        record,
-        charge=amounts.charge,
-        cost=amounts.cost,
-        waste=total_waste,
-        estimated=billed.source is UsageSource.ESTIMATED,
-        priced=amounts.priced,
-        price_id=amounts.price.id if amounts.price is not None else None,
-        price=_price_copy(amounts.price, call, made),
-    )
+    record.charge, record.cost, record.waste = amounts.charge, amounts.cost, total_waste
+    record.estimated = billed.source is UsageSource.ESTIMATED
+    record.priced = amounts.priced
+    if amounts.price is not None and made is not None:
+        record.price_id = amounts.price.id
+        record.price = _price_copy(amounts.price, call, made)
     booked = _Booked(call, made, amounts, wastes)
     attempts = tuple(_attempt(booked, index, t) for index, t in enumerate(call.chain.tries))
     return Bundle(record, attempts, tuple(_ledger(booked, day)))
@@ -81,7 +79,7 @@ def main_try(call: Call) -> Try | None:
 
 def _usage(call: Call, made: Try | None) -> Usage:
     """Return what the record says was used; estimates are made and marked here."""
-    if made is None:
+    if made is None or call.free:
         return NO_USAGE
     seen = made.usage
     failed = call.ending.end is End.FAILED
@@ -91,7 +89,7 @@ def _usage(call: Call, made: Try | None) -> Usage:
         return replace(seen, source=UsageSource.PARTIAL) if seen is not None else NO_USAGE
     if failed and seen is not None:
         return replace(seen, source=UsageSource.PARTIAL)
-    return _estimated(call, made, seen)
+    return NO_USAGE if call.unestimable else _estimated(call, made, seen)
 
 
 def _completed(call: Call, made: Try | None, usage: Usage) -> Usage:
@@ -122,19 +120,22 @@ def price_of(call: Call, made: Try) -> PriceRow | None:
 
 def _amounts(call: Call, made: Try | None, usage: Usage) -> Amounts:
     end, delivered = call.ending.end, call.ending.delivered
-    if made is None:
-        return Amounts(_ZERO, None, None, None, priced=True)
+    if made is None or call.free:
+        return Amounts(_ZERO, _ZERO if call.free else None, None, None, priced=True)
     price = price_of(call, made)
     rate = _rate(call, price)
     list_price = None if price is None or rate is None else _list_amount(usage, price, rate, delivered)
-    cost = _scaled(call, made, price, usage, rate) if list_price is not None else None
+    cost = None
+    if list_price is not None:
+        cost = list_price if _cost_multiplier(call, made) == 1 else _scaled(call, made, price, usage, rate)
     if end is End.FAILED:
         return Amounts(_ZERO, None, cost, price, priced=True)
     if end is End.CANCELLED and not delivered:
         return Amounts(_ZERO, cost, None, price, priced=True)
     if price is None or rate is None or list_price is None:
         return Amounts(None, None, None, price, priced=False)
-    charge = amount_of(usage, price, call.admitted.line.charge_multiplier, rate)
+    multiplier = call.admitted.line.charge_multiplier
+    charge = list_price if multiplier == 1 else amount_of(usage, price, multiplier, rate)
     return Amounts(charge, cost, None, price, priced=charge is not None)
 
 
@@ -147,9 +148,7 @@ def _list_amount(usage: Usage, price: PriceRow, rate: Fraction, delivered: bool)
 def _scaled(call: Call, made: Try, price: PriceRow | None, usage: Usage, rate: Fraction | None) -> Decimal | None:
     if price is None or rate is None:
         return None
-    upstream = call.admitted.table.upstreams.get(made.target.upstream_id)
-    multiplier = upstream.cost_multiplier if upstream is not None else Decimal(1)
-    return amount_of(usage, price, multiplier, rate)
+    return amount_of(usage, price, _cost_multiplier(call, made), rate)
 
 
 def _rate(call: Call, price: PriceRow | None) -> Fraction | None:
@@ -230,21 +229,28 @@ def _tokens(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _price_copy(price: PriceRow | None, call: Call, made: Try | None) -> dict[str, Any]:
-    """Return the price used, as text: later edits of the list leave history alone.
+def _price_copy(price: PriceRow, call: Call, made: Try) -> dict[str, Any]:
+    """Return the price used, as text: later edits of the list leave history alone. Not to be changed."""
+    return _price_text(price, call.admitted.line.charge_multiplier, _cost_multiplier(call, made), _rate(call, price))
 
-    A call without a price keeps its multipliers, for the day that it gets one.
-    """
-    if made is None:
-        return {}
+
+@lru_cache(maxsize=1024)
+def _price_text(price: PriceRow, charge: Decimal, cost: Decimal, rate: Fraction | None) -> dict[str, Any]:
+    kept = {
+        name: plain_decimal(value) if isinstance(value, Decimal) else str(value)
+        for name, value in asdict(price).items()
+        if value is not None and name != "tenant_id"
+    }
+    return kept | {
+        "charge_multiplier": plain_decimal(charge),
+        "cost_multiplier": plain_decimal(cost),
+        "rate": str(rate),
+    }
+
+
+def _cost_multiplier(call: Call, made: Try) -> Decimal:
     upstream = call.admitted.table.upstreams.get(made.target.upstream_id)
-    kept: dict[str, str] = {}
-    if price is not None:
-        kept = {name: str(value) for name, value in asdict(price).items() if value is not None and name != "tenant_id"}
-    kept["charge_multiplier"] = str(call.admitted.line.charge_multiplier)
-    kept["cost_multiplier"] = str(upstream.cost_multiplier if upstream is not None else 1)
-    rate = _rate(call, price)
-    return kept if rate is None else kept | {"rate": str(rate)}
+    return upstream.cost_multiplier if upstream is not None else Decimal(1)
 
 
 def _attempt(booked: _Booked, index: int, made: Try) -> AttemptRow:
