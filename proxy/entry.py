@@ -15,10 +15,11 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from proxy import background
+from proxy.core.coding import TooLargeError, UndecodableError, codings_of, decoded
 from proxy.core.endpoints import dialect_of
 from proxy.core.errors import Code, Fault
 from proxy.core.wire.faults import error_body
-from proxy.views import ProxyView
+from proxy.views import CutShortError, ProxyView
 
 logger = logging.getLogger("proxy.entry")
 
@@ -26,6 +27,7 @@ Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
 BODY_MAX = 32 * 1024 * 1024
+TOO_LARGE = Fault(Code.BODY_TOO_LARGE, "The body is larger than 32 MiB.")
 _DRAIN_MAX = 4 * BODY_MAX  # of a body that is too large: read on so that the client hears the answer
 
 _PREFIXES = ("/v1/", "/v1beta/")
@@ -49,8 +51,9 @@ async def serve(scope: Any, receive: Receive, send: Send) -> None:
         body = await _body(scope, receive)
     except ClientLeftError:
         return
-    if body is None:
-        await _send_fault(scope, send, Fault(Code.BODY_TOO_LARGE, "The body is larger than 32 MiB."))
+    plain = TOO_LARGE if body is None else await _plain(scope, body)
+    if isinstance(plain, Fault):
+        await _send_fault(scope, send, plain)
         return
     started = False
 
@@ -62,11 +65,13 @@ async def serve(scope: Any, receive: Receive, send: Send) -> None:
     task = asyncio.current_task()
     watcher = background.spawn(_watch(receive, task), upkeep=True)
     try:
-        response = await _answered(ASGIRequest(scope, io.BytesIO(body)))
+        response = await _answered(ASGIRequest(scope, io.BytesIO(plain)))
         await _send(response, tracked)
     except asyncio.CancelledError:
         if not watcher.done():
             raise  # the server stops
+    except CutShortError:
+        return  # without the response's end: the server closes the connection
     except Exception:
         logger.exception("a request failed inside the gateway")
         if not started:
@@ -110,6 +115,20 @@ async def _body(scope: Any, receive: Receive) -> bytes | None:
     if too_large:
         return None
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _plain(scope: Any, body: bytes) -> bytes | Fault:
+    """Undo the body's content-encoding, within the same bound."""
+    told = b",".join(value for name, value in scope["headers"] if name == b"content-encoding").decode("latin-1")
+    codings = codings_of(told)
+    if not codings:
+        return body
+    try:
+        return await asyncio.to_thread(decoded, body, codings, BODY_MAX)
+    except TooLargeError:
+        return TOO_LARGE
+    except UndecodableError as problem:
+        return Fault(Code.MALFORMED_BODY, f"The body cannot be decoded: {problem}.")
 
 
 async def _send(response: HttpResponseBase, send: Send) -> None:

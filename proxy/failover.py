@@ -39,7 +39,10 @@ from proxy.core.tries import (
     limit_fault,
     poison_mark,
     refusal_fault,
+    refuses_option,
+    secrets_of,
     skipped_target,
+    softened,
     target_of,
     translation_of,
     untranslatable,
@@ -176,7 +179,8 @@ class Failover:
             model="",
             keys=tuple(self._option(candidate, dares=dares) for candidate in rest),
             callers=() if self._admitted_callers else callers_of(call),
-            tokens=call.facts.input_tokens if call.facts is not None else 0,
+            tokens=call.facts.input_tokens if call.facts is not None and not call.free else 0,
+            slots=not call.free,
         )
         admission = await self.runtime.store.admit(request, self.runtime.now(), wait_s)
         self.wait_left_s = max(0.0, self.wait_left_s - admission.waited_s)
@@ -213,11 +217,7 @@ class Failover:
         holds = tuple(hold for hold in admission.holds if is_key(hold))
         call.key_holds, call.policy, call.probe, call.began = holds, policy, admission.probe, began
         call.unreported = True
-        made = Try(
-            target=target_of(candidate, key),
-            started_ms=started_ms,
-            queued_ms=round(admission.waited_s * 1000),
-        )
+        made = Try(target_of(candidate, key), started_ms=started_ms, queued_ms=round(admission.waited_s * 1000))
         prepared, exchange, opened = await self._exchange(candidate, upstream, key, policy)
         made = replace(
             made,
@@ -244,13 +244,7 @@ class Failover:
         """Send and open; once more without our own field when the upstream refuses that."""
         option = upstream.id not in self.runtime.usage_refused
         prepared, exchange, opened = await self._send(candidate, upstream, key, policy, usage_option=option)
-        failed = opened.failed
-        if (
-            failed is not None
-            and prepared.injected
-            and failed.status in (400, 422)
-            and b"stream_options" in failed.body
-        ):
+        if prepared.injected and refuses_option(opened.failed):
             exchange.abort()
             self.runtime.usage_refused.add(upstream.id)
             return await self._send(candidate, upstream, key, policy, usage_option=False)
@@ -274,9 +268,11 @@ class Failover:
             upstream.timeouts.silence_s or policy.silence_s,
             policy.hold_bytes,
             full=self.decision.stream_hold == "full",
+            meter=self.inbound.endpoint.meter,
         )
         connect_s = upstream.timeouts.connect_s or policy.connect_s
-        outgoing = Outgoing("POST", prepared.url, prepared.headers, prepared.body, connect_s)
+        body = prepared.body or None
+        outgoing = Outgoing(self.inbound.endpoint.method, prepared.url, prepared.headers, body, connect_s)
         return prepared, *await send_and_open(self.runtime.transport, outgoing, asked)
 
     def _begun(
@@ -300,10 +296,11 @@ class Failover:
         meter = None
         if opened.whole is None:
             meter = UsageMeter(dialect, semantics)
-        else:
-            usage = read_usage(dialect, opened.payload, semantics)
+        elif not call.free:
+            usage = read_usage(dialect, opened.payload, semantics) if opened.payload is not None else None
             silent = usage is None or usage.output_tokens is None
             made = replace(made, usage=usage, output_bytes=generated_bytes(opened.whole) if silent else 0)
+        if opened.whole is not None:
             exchange.release()
         call.chain = call.chain.with_try(made)
         self._learn(made, exchange, opened)
@@ -319,6 +316,8 @@ class Failover:
             silence_s=policy.silence_s,
             whole=opened.whole,
             opening=list(opened.events),
+            content_type=opened.content_type,
+            as_array=self.inbound.as_array,
             framer=opened.framer,
             meter=meter,
             withhold_usage=prepared.injected,
@@ -347,10 +346,11 @@ class Failover:
         if self.decision.unknown_pin and outcome.cause is Cause.MODEL_UNAVAILABLE:
             # The id is not there; that says nothing about the model.
             outcome = replace(outcome, scope=Scope.REQUEST)
+        outcome = softened(outcome, self.inbound.endpoint)
         self.failures.append((candidate, outcome))
         verbatim = None
         if outcome.verdict is Verdict.STOP or outcome.cause is Cause.CONTEXT_TOO_LONG:
-            verbatim = verbatim_of(reply, self._secrets())
+            verbatim = verbatim_of(reply, secrets_of(call.admitted.table))
         call.chain = call.chain.with_try(replace(made, outcome=outcome, verbatim=verbatim))
         report = Report(
             key_id=candidate.key_id,
@@ -361,10 +361,13 @@ class Failover:
             epoch=candidate.epoch,
             first_ms=made.ms if outcome.cause is Cause.TIMEOUT else None,
         )
-        if strikes_by(outcome, call.policy) or kills(outcome, call.policy):
+        reports: tuple[tuple[Report, Policy], ...] = ((report, call.policy),)
+        if call.free:
+            reports = ()
+        elif strikes_by(outcome, call.policy) or kills(outcome, call.policy):
             self.late.append(Late(replace(report, part=Part.LATE), call.policy, candidate.balance))
-            report = replace(report, part=Part.PROMPT)
-        request = SettleRequest(reports=((report, call.policy),), holds=call.key_holds, tokens=0, probe=call.probe)
+            reports = ((replace(report, part=Part.PROMPT), call.policy),)
+        request = SettleRequest(reports=reports, holds=call.key_holds, tokens=0, probe=call.probe)
         call.key_holds, call.probe, call.unreported = (), None, False
         runtime.note(await runtime.store.settle(request, now), call.received.request_id)
 
@@ -396,6 +399,3 @@ class Failover:
 
     def _key(self, candidate: Candidate) -> KeyInfo:
         return next(key for key in self._upstream(candidate).keys if key.id == candidate.key_id)
-
-    def _secrets(self) -> tuple[str, ...]:
-        return tuple(key.secret for up in self.call.admitted.table.upstreams.values() for key in up.keys)

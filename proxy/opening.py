@@ -11,6 +11,9 @@ from typing import Any, Final
 
 from keys.core.dialect import Dialect
 from keys.core.outcome import Phase, Reply
+from proxy.core.answer import SSE
+from proxy.core.endpoints import Meter
+from proxy.core.pieces import ArrayCutter, BytesCutter, Cutter
 from proxy.core.sse import Event, EventTooLongError, Framer
 from proxy.core.wire.jsontext import loads
 from proxy.core.wire.reading import Kind, event_payload, has_content, is_error, is_whole, kind
@@ -21,6 +24,9 @@ WHOLE_MAX: Final = 128 * 1024 * 1024
 FULL_BYTES: Final = 4 * 1024 * 1024
 FULL_S: Final = 120.0
 _STREAM_STARTS: Final = (b"data:", b"event:", b":", b"id:", b"retry:")
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_NO_SOUND: Final = frozenset({"application/json", "text/html", "text/plain"})
+_TEXTS: Final = frozenset({"", "text/plain", "text/vtt", "text/srt", "application/x-subrip"})
 _SPEAKING: Final = frozenset(
     {"chat/completions", "completions", "responses", "messages", "generateContent", "streamGenerateContent"}
 )
@@ -39,6 +45,7 @@ class Asked:
     silence_s: float
     hold_bytes: int
     full: bool = False
+    meter: Meter = Meter.TOKENS
 
 
 @dataclass(slots=True)
@@ -49,7 +56,8 @@ class Opened:
     whole: bytes | None = None
     payload: Any = None
     events: Sequence[Event] = ()
-    framer: Framer = field(default_factory=Framer)
+    framer: Cutter = field(default_factory=Framer)
+    content_type: str = SSE
 
 
 async def send_and_open(transport: Transport, outgoing: Outgoing, asked: Asked) -> tuple[Exchange, Opened]:
@@ -84,14 +92,33 @@ async def open_answer(exchange: Exchange, asked: Asked) -> Opened:
 async def _open(exchange: Exchange, asked: Asked) -> Opened:
     if exchange.status is None or not 200 <= exchange.status < 300:  # noqa: PLR2004  # the class of successes
         return Opened(failed=_reply(exchange, asked, await exchange.read(ERROR_BODY_MAX)))
+    if asked.meter is Meter.MEDIA:
+        return await _open_media(exchange, asked)
     if asked.stream:
         return await _open_stream(exchange, asked)
     return _judge_whole(exchange, asked, await exchange.read(WHOLE_MAX))
 
 
+async def _open_media(exchange: Exchange, asked: Asked) -> Opened:
+    """Sound, pictures, transcripts: what comes back depends on the model as much as on the request."""
+    told = exchange.headers.get("content-type", "")
+    named = told.partition(";")[0].strip().lower()
+    if named == "text/event-stream":
+        return await _open_stream(exchange, asked)
+    if asked.operation == "audio/speech" and named not in _NO_SOUND:
+        first = await exchange.chunk()
+        if not first:
+            return Opened(failed=_reply(exchange, asked, b"", usable=False))
+        return Opened(events=[Event(first)], framer=BytesCutter(), content_type=told or "application/octet-stream")
+    body = await exchange.read(WHOLE_MAX)
+    if named in _TEXTS and body.strip() and not body.lstrip().startswith((b"{", b"<")):
+        return Opened(whole=body)
+    return _judge_whole(exchange, asked, body)
+
+
 async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
     first = b""
-    while (begins := _begins_stream(first)) is None:
+    while (begins := _begins_stream(first, asked.dialect)) is None:
         data = await exchange.chunk()
         if not data:
             return Opened(failed=_reply(exchange, asked, first, usable=False))
@@ -99,7 +126,7 @@ async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
     if not begins:
         body = first + await exchange.read(ERROR_BODY_MAX)
         return Opened(failed=_reply(exchange, asked, body, usable=False))
-    framer = Framer()
+    framer: Cutter = ArrayCutter() if first.lstrip(_BLANK).startswith(b"[") else Framer()
     held: list[Event] = []
     size, data = 0, first
     while True:
@@ -155,10 +182,10 @@ def _end_of(events: Sequence[Event], asked: Asked) -> Event | None:
     return None
 
 
-def _begins_stream(first: bytes) -> bool | None:
-    """Tell whether an answer that starts like this is a stream of events; None = too short to tell."""
-    start = first.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith(_STREAM_STARTS):
+def _begins_stream(first: bytes, dialect: Dialect) -> bool | None:
+    """Tell whether an answer that starts like this is a stream; None = too short to tell. Gemini also sends arrays."""
+    start = first.lstrip(_BLANK)
+    if start.startswith(_STREAM_STARTS) or (dialect is Dialect.GEMINI and start.startswith(b"[")):
         return True
     return None if any(one.startswith(start) for one in _STREAM_STARTS) else False
 
@@ -183,6 +210,8 @@ def _judge_whole(exchange: Exchange, asked: Asked, body: bytes) -> Opened:
         payload = loads(body)
     except ValueError:
         return Opened(failed=_reply(exchange, asked, body[:ERROR_BODY_MAX], usable=False))
+    if asked.meter is Meter.STORED:
+        return Opened(whole=body, payload=payload)  # a response that failed is what was asked for
     said = has_content(asked.dialect, payload) or _stopped(payload) or asked.operation not in _SPEAKING
     if is_error(payload) or not said:
         return Opened(failed=_reply(exchange, asked, body[:ERROR_BODY_MAX], usable=False))

@@ -1,5 +1,6 @@
 """Room three: where does it go? The facts, the routing table, the conversation and the key states make a decision."""
 
+from dataclasses import replace
 from typing import Any
 
 from keys.stores.wheels import Spin
@@ -37,6 +38,14 @@ async def plan(call: Call, runtime: Runtime, draw: float) -> Decision:
     call.decision = decision
     call.explained = explained(decision)
     return decision
+
+
+def is_served_by_others(call: Call, runtime: Runtime) -> bool:
+    """Whether the model is served here by upstreams of any dialect: then its tokens can at least be estimated."""
+    if call.facts is None:
+        return False
+    target = choose(replace(call.facts, serves=None), call.admitted.table, runtime.now())
+    return target.refusal is None and any(hop.bar is None for hop in target.reachable)
 
 
 def _views(target: Target, runtime: Runtime) -> dict[int, KeyView]:

@@ -98,7 +98,10 @@ async def chunks(
         raise StreamFailedError(None, passage.error.data)
     if not passage.ended and not passage.finished:
         raise StreamFailedError(None, b"")  # whole by HTTP, but no whole answer
-    yield (part if not passage.ended else b"") + passage.last(), True
+    part = (part if not passage.ended else b"") + passage.last()
+    if part:
+        _delivered(call, answer, clock)  # perhaps all of it stood in the last event
+    yield part, True
 
 
 async def drain(answer: Answer, passage: Passage, *, limit_bytes: int, limit_s: float) -> None:

@@ -120,7 +120,7 @@ def _key_of(call: Call, made: Try) -> KeyInfo | None:
 def _reports(call: Call) -> Sequence[Report]:
     """The report of the attempt that was relayed; failed ones were reported when they failed."""
     made = next((t for t in reversed(call.chain.attempts) if t.outcome is not None), None)
-    if made is None or made.outcome is None or not call.unreported:
+    if made is None or made.outcome is None or not call.unreported or call.free:
         return ()
     key = _key_of(call, made)
     if key is None:

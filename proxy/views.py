@@ -6,7 +6,8 @@ than the whole decision, and the body must go through byte for byte.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +19,13 @@ from billing.recorder import NotDurableError
 from keys.core.outcome import Reply
 from proxy import background, local, settle
 from proxy.admit import admit
-from proxy.core.answer import Answer, Passage
+from proxy.core.answer import SSE, Answer, Passage
 from proxy.core.call import Call, Received
 from proxy.core.chain import Chain
-from proxy.core.endpoints import Endpoint, find
+from proxy.core.counting import ESTIMATED_HEADER, count_body, is_upstreams_fault
+from proxy.core.endpoints import Endpoint, Meter, find
 from proxy.core.errors import Code, Fault, Refused, retry_after
+from proxy.core.passages import ArrayWriter
 from proxy.core.sending import Inbound
 from proxy.core.translating import passage_of
 from proxy.core.tries import refusal_fault
@@ -30,7 +33,7 @@ from proxy.core.wire.edits import rename_model
 from proxy.core.wire.faults import FaultContext, error_body, error_event
 from proxy.core.wire.reading import KEEPALIVE
 from proxy.failover import Failover
-from proxy.plan import plan
+from proxy.plan import is_served_by_others, plan
 from proxy.read import read
 from proxy.receive import receive
 from proxy.relay import StreamFailedError, chunks, drain, settled
@@ -39,6 +42,10 @@ from proxy.runtime import Runtime, current
 KEEPALIVE_S = 15.0
 INTERNAL = Fault(Code.INTERNAL, "The gateway made a mistake; it has been logged.")
 _STREAM_HEADERS = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
+
+
+class CutShortError(Exception):
+    """An answer of plain bytes broke: the client must see its connection end too early, for want of words."""
 
 
 class GatewayStream(StreamingHttpResponse):
@@ -78,7 +85,7 @@ class ProxyView(APIView):
                 raise Refused(settle.NOT_RECORDED)
         except Refused as refused:
             return fault_response(received, refused.fault)
-        call = Call(admitted, endpoint.name)
+        call = Call(admitted, endpoint.name, endpoint.is_free, unestimable=endpoint.meter is Meter.MEDIA)
         runtime.calls[received.request_id] = call
         return await serve(call, endpoint, runtime)
 
@@ -94,6 +101,8 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
             inbound, call.facts = read(call.admitted, endpoint)
             decision = await plan(call, runtime, random.random())  # noqa: S311  # picks a key, no secret
             if decision.refusal is not None:
+                if endpoint.meter is Meter.COUNT and is_served_by_others(call, runtime):
+                    return await estimate(call, runtime)
                 raise Refused(refusal_fault(decision.refusal))
         except Refused as refused:
             return await finish_failed(call, refused.fault, runtime)
@@ -106,8 +115,12 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
             background.start(leave_opening(call, opening, runtime))
             raise
         if not done:
-            return GatewayStream(call, runtime, waiting(call, opening, runtime), headers=stream_headers(call, ()))
-        return await respond(call, opening.result(), runtime, inbound)
+            body = waiting(call, opening, runtime)
+            return streamed(call, runtime, body, stream_headers(call, ()), as_array=inbound.as_array)
+        result = opening.result()
+        if endpoint.meter is Meter.COUNT and isinstance(result, Fault) and is_upstreams_fault(result):
+            return await estimate(call, runtime)
+        return await respond(call, result, runtime, inbound)
     except asyncio.CancelledError:
         if not call.abandoned:
             background.start(leave(call, runtime))
@@ -129,8 +142,8 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
     call.session = settle.session_of(call, result.made)
     if result.whole is None:
         body = stream(call, result, runtime)
-        headers = stream_headers(call, result.headers)
-        return GatewayStream(call, runtime, body, status=result.status, headers=headers)
+        headers = stream_headers(call, result.headers, result.content_type)
+        return streamed(call, runtime, body, headers, as_array=result.as_array)
     body_bytes = result.whole
     if result.rename is not None:
         body_bytes = rename_model(body_bytes, result.rename.sent, result.rename.shown)
@@ -147,6 +160,36 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
     return HttpResponse(body_bytes, status=result.status, headers=headers)
 
 
+def streamed(
+    call: Call, runtime: Runtime, body: AsyncGenerator[bytes, None], headers: dict[str, str], *, as_array: bool
+) -> GatewayStream:
+    """Return a streamed response; as one JSON array where the client asked for that."""
+    if as_array:
+        body, headers["content-type"] = arrayed(body), "application/json; charset=utf-8"
+    return GatewayStream(call, runtime, body, status=call.ending.http_status or 200, headers=headers)
+
+
+async def arrayed(body: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Turn a stream's events into one JSON array, piece by piece."""
+    writer = ArrayWriter()
+    async with aclosing(body) as parts:
+        async for part in parts:
+            if made := writer.feed(part):
+                yield made
+    yield writer.close()
+
+
+async def estimate(call: Call, runtime: Runtime) -> HttpResponseBase:
+    """Answer a token count that no upstream answered."""
+    tokens = max(call.facts.window_tokens, 1) if call.facts is not None else 1
+    body = count_body(call.received.dialect, tokens)
+    call.ending.http_status = 200
+    call.ending.finish()
+    await settle.record_quietly(call, runtime)
+    headers = own_headers(call) | {"content-type": "application/json", "content-length": str(len(body))}
+    return HttpResponse(body, headers=headers | dict([ESTIMATED_HEADER]))
+
+
 async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpResponse:
     """Record a call that got an error, then answer it."""
     call.ending.http_status = fault.status
@@ -155,7 +198,7 @@ async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpRespo
     return fault_response(call.received, fault, call)
 
 
-async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncIterator[bytes]:
+async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncGenerator[bytes, None]:
     """Relay a stream; its last bytes wait for the record."""
     passage = passage_of(answer)
     try:
@@ -164,7 +207,10 @@ async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncIterator[
             if shown:
                 yield shown
     except StreamFailedError as problem:
-        yield await end_broken(call, answer, passage, problem, runtime)
+        last = await end_broken(call, answer, passage, problem, runtime)
+        if not last:
+            raise CutShortError from problem
+        yield last
     finally:
         # No await here: a client's disconnect would cancel it. Does nothing when the ending is recorded already.
         if not call.ending.recorded:
@@ -183,7 +229,7 @@ async def last_part(call: Call, answer: Answer, passage: Passage, part: bytes, r
     return part
 
 
-async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> AsyncIterator[bytes]:
+async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> AsyncGenerator[bytes, None]:
     """The held opening took too long: the status is out, keep the line open while failover goes on."""
     keepalive = KEEPALIVE[call.received.dialect]
     call.ending.http_status = 200
@@ -262,10 +308,10 @@ def own_headers(call: Call) -> dict[str, str]:
     }
 
 
-def stream_headers(call: Call, upstream: Any) -> dict[str, str]:
+def stream_headers(call: Call, upstream: Any, content_type: str = SSE) -> dict[str, str]:
     """Return the headers of a streamed answer."""
     headers = dict(upstream) | dict(_STREAM_HEADERS) | own_headers(call)
-    headers["content-type"] = "text/event-stream; charset=utf-8"
+    headers["content-type"] = content_type
     return headers
 
 

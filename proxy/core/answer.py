@@ -8,12 +8,15 @@ from typing import Any, Final, Protocol
 from billing.core.usage import UsageMeter
 from keys.core.dialect import Dialect
 from proxy.core.chain import Try
+from proxy.core.pieces import Cutter
 from proxy.core.sse import Event, Framer
 from proxy.core.wire.edits import rename_model
 from proxy.core.wire.faults import FaultContext, error_event
 from proxy.core.wire.form import Request
 from proxy.core.wire.reading import Kind, event_payload, has_usage, is_usage_only_chunk, is_whole, kind, repaired
 from routing.core.identity import owned_ids, signatures_in
+
+SSE: Final = "text/event-stream; charset=utf-8"
 
 
 class ByteSource(Protocol):
@@ -51,7 +54,10 @@ class Translation:
 
 @dataclass(slots=True)
 class Answer:
-    """`whole` is the body of an answer that is no stream; a stream has `opening` events and a framer for the rest."""
+    """`whole` is the body of an answer that is no stream; a stream has `opening` events and a framer for the rest.
+
+    `content_type` is that of the stream as the client gets it.
+    """
 
     made: Try
     status: int
@@ -60,8 +66,10 @@ class Answer:
     source: ByteSource
     silence_s: float
     whole: bytes | None = None
+    content_type: str = SSE
+    as_array: bool = False  # the client wants its stream as one JSON array (Gemini without alt=sse)
     opening: list[Event] = field(default_factory=list)
-    framer: Framer = field(default_factory=Framer)
+    framer: Cutter = field(default_factory=Framer)
     meter: UsageMeter | None = None
     withhold_usage: bool = False
     rename: Rename | None = None
@@ -157,6 +165,9 @@ class Passage:
             self.output += streamed_bytes(self._dialect, raw)
             self.finished = self.finished or what is not Kind.CONTENT
             self.ended = self.ended or what is Kind.END
+        return self._shown(event)
+
+    def _shown(self, event: Event) -> bytes:
         shown = repaired(self._dialect, event)
         if self._rename is not None and shown:
             shown = rename_model(shown, self._rename.sent, self._rename.shown)

@@ -49,6 +49,8 @@ class Call:
 
     admitted: Admitted
     operation: str
+    free: bool = False  # nobody pays, and nothing is learnt about keys
+    unestimable: bool = False  # sound or pictures: tokens cannot be told from bytes
     facts: Facts | None = None
     chain: Chain = field(default_factory=Chain)
     ending: Ending = field(default_factory=Ending)

@@ -9,11 +9,13 @@ from keys.core.credential import credential
 from keys.core.dialect import Dialect
 from proxy.core import headers
 from proxy.core.answer import Rename
-from proxy.core.endpoints import Endpoint
+from proxy.core.endpoints import Content, Endpoint
 from proxy.core.translating import STREAMED_GEMINI, operation_of, read_form, write_for
 from proxy.core.wire.edits import ask_for_usage, asks_for_usage, replace_member
 from proxy.core.wire.form import Request
+from proxy.core.wire.gemini_names import rename_requests
 from proxy.core.wire.jsontext import dumps
+from proxy.core.wire.multipart import replace_field
 from routing.core.table import KeyInfo, UpstreamInfo
 
 _USAGE_ON_REQUEST: Final = frozenset({"chat/completions", "completions"})
@@ -30,6 +32,8 @@ class Inbound:
     payload: Mapping[str, Any] = field(repr=False)
     model: str
     stream: bool
+    boundary: bytes = b""  # of a form
+    as_array: bool = False  # Gemini without alt=sse: the stream is one JSON array
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,7 @@ def prepare(
     """
     if upstream.dialect is not inbound.endpoint.dialect:
         return _translated(inbound, upstream, key, model, values)
-    body = inbound.body
-    for name, value in values.items():
-        if name != "model":
-            body = replace_member(body, name, dumps(value))
-    if inbound.endpoint.model is None and model != inbound.model:
-        body = replace_member(body, "model", dumps(model))
+    body = _edited(inbound, model, values)
     injected = usage_option and _must_ask(inbound)
     if injected:
         body = ask_for_usage(body)
@@ -83,6 +82,28 @@ def prepare(
         injected=injected,
         rename=Rename(model.encode(), inbound.model.encode()) if model != inbound.model else None,
     )
+
+
+def _edited(inbound: Inbound, model: str, values: Mapping[str, Any]) -> bytes:
+    """Return the body with what rules set and the name to send; every other byte as it was."""
+    body, endpoint = inbound.body, inbound.endpoint
+    if endpoint.content is Content.NONE:
+        return body
+    for name, value in values.items():
+        if name != "model":
+            body = _with(body, name, value, inbound)
+    if model == inbound.model:
+        return body
+    if endpoint.model is not None:
+        return rename_requests(body, inbound.model, model) if b'"model"' in body else body
+    return _with(body, "model", model, inbound)
+
+
+def _with(body: bytes, name: str, value: Any, inbound: Inbound) -> bytes:
+    if inbound.endpoint.content is Content.FORM:
+        text = value if isinstance(value, str) else dumps(value).decode()
+        return replace_field(body, inbound.boundary, name, text.encode())
+    return replace_member(body, name, dumps(value))
 
 
 def _translated(
@@ -114,7 +135,7 @@ def _must_ask(inbound: Inbound) -> bool:
 
 
 def _url(inbound: Inbound, upstream: UpstreamInfo, model: str) -> str:
-    path = inbound.endpoint.name
+    path = inbound.endpoint.path or inbound.endpoint.name
     if inbound.endpoint.dialect is Dialect.GEMINI:
         path = f"models/{quote(model, safe='/')}:{path}"
     query = without_key(inbound.query)

@@ -7,6 +7,8 @@ from typing import Any, Final
 from keys.core.dialect import Dialect
 from proxy.core.answer import Answer, Passage, Translation, streamed_bytes
 from proxy.core.endpoints import Endpoint
+from proxy.core.passages import ArrayPassage, BytesPassage
+from proxy.core.pieces import ArrayCutter, BytesCutter
 from proxy.core.sse import Event
 from proxy.core.wire.form import Request
 from proxy.core.wire.jsontext import dumps
@@ -54,6 +56,10 @@ def operation_of(dialect: Dialect, *, stream: bool) -> str:
 
 def passage_of(answer: Answer) -> Passage:
     """Return what carries an answer's stream to the client."""
+    if isinstance(answer.framer, BytesCutter):
+        return BytesPassage(answer)
+    if isinstance(answer.framer, ArrayCutter) and answer.as_array and answer.translation is None:
+        return ArrayPassage(answer, answer.framer)
     return Passage(answer) if answer.translation is None else TranslatedPassage(answer, answer.translation)
 
 

@@ -1,17 +1,19 @@
 """What the failover loop asks of core: limits as the store knows them, targets, verbatim answers, the deadline."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 from keys.core.admission import Admission, Caller, Hold
 from keys.core.dialect import Dialect
-from keys.core.outcome import Phase, Reply
+from keys.core.outcome import Cause, Outcome, Phase, Reply, Scope, Verdict
 from keys.core.policy import Policy
 from keys.core.redact import redact
 from keys.core.windows import Caps
 from proxy.core.answer import Translation
 from proxy.core.call import Call, Received
 from proxy.core.chain import Target, Verbatim
+from proxy.core.endpoints import Endpoint, Meter
 from proxy.core.errors import Code, Fault
 from proxy.core.sending import Inbound, Prepared
 from proxy.core.translating import read_form, write_for
@@ -21,6 +23,18 @@ from routing.core.identity import digest
 from routing.core.table import KeyInfo, Limits, RoutingTable
 
 _CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
+
+
+def softened(outcome: Outcome, endpoint: Endpoint) -> Outcome:
+    """A stored object that is not there is the request's affair: no other key has it either."""
+    if endpoint.meter is Meter.STORED and outcome.cause is Cause.MODEL_UNAVAILABLE:
+        return replace(outcome, cause=Cause.BAD_REQUEST, verdict=Verdict.STOP, scope=Scope.REQUEST)
+    return outcome
+
+
+def secrets_of(table: RoutingTable) -> tuple[str, ...]:
+    """Return every upstream secret, to be kept out of what clients see."""
+    return tuple(key.secret for upstream in table.upstreams.values() for key in upstream.keys)
 
 
 _CODES: Mapping[RefusalKind, Code] = {
