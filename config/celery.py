@@ -30,5 +30,8 @@ def _every(seconds: float, task: str) -> Periodic:
 
 PERIODIC: dict[str, Periodic] = {
     "probe-keys": _every(60, "keys.tasks.probe_keys"),
+    "deliver-alerts": _every(10, "config.tasks.deliver_alerts"),
+    "watch-money": _every(60, "billing.tasks.watch_money"),
+    "close-months": _every(24 * 3600, "billing.tasks.close_months"),
 }
 app.conf.beat_schedule = PERIODIC

@@ -90,7 +90,8 @@ def _alert(change: Change, tenant: Tenant, name: str) -> None:
     if found is not None:
         until = f" until {change.new.until:%Y-%m-%d %H:%M} UTC" if change.new.until is not None and not dead else ""
         text = f"{name} is {change.new.status}{until}: {change.new.message or change.new.cause}"
-        open_alert(tenant=tenant, kind=found, subject=change.target, text=text, now=change.now)
+        details = {"name": name, "until": change.new.until.isoformat() if until and change.new.until else None}
+        open_alert(tenant=tenant, kind=found, subject=change.target, text=text, now=change.now, **details)
 
 
 def payload_of(report: Report, policy: Mapping[str, Any]) -> dict[str, Any]:

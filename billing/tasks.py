@@ -1,0 +1,25 @@
+"""Periodic work on money. Each task may run twice or late without harm."""
+
+import socket
+from datetime import timedelta
+
+from celery import shared_task
+from django.utils.timezone import now
+
+from billing import statements, watching
+
+CLOSE_AFTER = timedelta(days=3)
+
+
+@shared_task(ignore_result=True)
+def watch_money() -> None:
+    """Tell of calls without a price and of requests that wait for the database."""
+    watching.watch_unpriced(now=now())
+    watching.watch_spool(now=now(), machine=socket.gethostname())
+
+
+@shared_task(ignore_result=True)
+def close_months() -> None:
+    """Close last month where all calls have a price and late ones have had time to come in."""
+    for tenant, first in statements.due_to_close(now=now(), grace=CLOSE_AFTER):
+        statements.close_month(tenant=tenant, first=first, by="", now=now())
