@@ -1,5 +1,6 @@
 """Room two: what is asked? From bytes to facts."""
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
@@ -39,7 +40,7 @@ def read(admitted: Admitted, endpoint: Endpoint) -> tuple[Inbound, Facts]:
         ),
         payload,
     )
-    if not known.model and endpoint.needs_model:
+    if (not known.model and endpoint.needs_model) or not _is_name(known.model):
         raise Refused(Fault(Code.INVALID_REQUEST, "The request names no model: 'model' must be a text.", param="model"))
     query = parse_qs(received.query)
     if endpoint.meter is Meter.STORED and query.get("stream") == ["true"]:
@@ -56,6 +57,11 @@ def read(admitted: Admitted, endpoint: Endpoint) -> tuple[Inbound, Facts]:
         as_array=endpoint.name == GEMINI_STREAM and query.get("alt") != ["sse"],
     )
     return inbound, known
+
+
+def _is_name(model: str) -> bool:
+    """Whether a text can be a model's name at all: nothing that neither a header nor a database takes."""
+    return model.isprintable() or not any(unicodedata.category(one) in ("Cc", "Cs") for one in model)
 
 
 @dataclass(frozen=True, slots=True)
