@@ -1,6 +1,7 @@
 """Plots as SVG, drawn on the server: no script, colours that follow the theme, every value in a native tooltip."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,6 +10,10 @@ from typing import Any
 import pygal
 from django.utils.safestring import SafeString, mark_safe
 from pygal.style import Style
+
+# pygal hangs an importer of the old kind into the interpreter, for map plug-ins that are not used here: each later
+# import would ask it and be warned about.
+sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "pygal"]
 
 # Okabe and Ito's palette, told apart by most colour-blind people; the last is for "others".
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98")

@@ -60,7 +60,7 @@
       button.addEventListener("click", function () {
         button.setAttribute("aria-expanded", String(row.classList.toggle("unfolded")));
       });
-      row.lastElementChild.appendChild(button);
+      row.firstElementChild.appendChild(button);
     });
   }
 
