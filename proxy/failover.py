@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from billing.core.usage import UsageMeter, read_usage
-from keys.core.admission import Admission, AdmitRequest, KeyOption, SettleRequest
+from keys.core.admission import Admission, SettleRequest
 from keys.core.classify import classify
 from keys.core.dialect import Dialect
 from keys.core.outcome import Cause, Outcome, Reply, Scope, Verdict
@@ -32,17 +32,15 @@ from proxy.core.guard import POISON_S, SERVED_WITHIN_S, Late, judge
 from proxy.core.sending import Inbound, Prepared, prepare
 from proxy.core.translating import whole_answer
 from proxy.core.tries import (
-    callers_of,
-    caps_of,
     deadline_s,
     is_key,
-    limit_fault,
+    key_of,
     poison_mark,
     refusal_fault,
     refuses_option,
     secrets_of,
-    skipped_target,
     softened,
+    stops,
     target_of,
     translation_of,
     untranslatable,
@@ -51,13 +49,15 @@ from proxy.core.tries import (
 from proxy.core.wire.form import BrokenAnswer, Untranslatable
 from proxy.opening import Asked, Opened, send_and_open
 from proxy.runtime import Runtime
+from proxy.slots import Slots, note_skip
 from proxy.transport import Exchange, Outgoing
 from routing.core.decision import Candidate, Decision
-from routing.core.fallback import reorder_after
+from routing.core.fallback import AWAIT_MAX_S, reorder_after
 from routing.core.table import KeyInfo, UpstreamInfo
 
 WATER_FOR = timedelta(seconds=60)
 _JITTER_S = (0.2, 1.0)
+_GIVEN_UP = Outcome(Cause.ABORTED, Verdict.STOP, Scope.NONE)
 
 
 class Failover:
@@ -68,18 +68,17 @@ class Failover:
         self.policy = decision.policy
         self.attempts = 0
         self.failures: list[tuple[Candidate, Outcome]] = []
-        self.refused: Fault | None = None  # by a limit of the line or gateway key
-        self.wait_left_s = self.policy.slot_wait_s
         self.late: list[Late] = []
         self._untranslatable: dict[Dialect, Untranslatable | None] = {}
-        self._admitted_callers = False
         self._deadline = call.received.clock_s + deadline_s(self.policy, inbound)
+        self._slots = Slots(call, decision, runtime, self._deadline)
+        self._passed_over: list[Candidate] = []  # found without room when it was their turn
 
     async def run(self) -> Answer | Fault:
         """Return the answer that began, or what the client gets instead."""
         for skipped in self.decision.skipped:
             if skipped.bar.recorded is not None:
-                self._note_skip(skipped.key_id, skipped.bar.recorded.value, skipped.why, skipped.left_s)
+                note_skip(self.call, skipped.key_id, skipped.bar.recorded.value, skipped.why, skipped.left_s)
         try:
             answer = await self._through(self.decision.candidates, self.decision.member_attempts)
             answer = answer or await self._fall_back()
@@ -87,8 +86,8 @@ class Failover:
             background.start(self._apply_late(served=self.call.chain.served is not None))
         if answer is not None:
             return answer
-        if self.refused is not None:
-            return self.refused
+        if self._slots.refused is not None:
+            return self._slots.refused
         unsaid = next((why for why in self._untranslatable.values() if why is not None), None)
         if unsaid is not None and not self.call.chain.attempts:
             return Fault(Code.INVALID_REQUEST, f"The upstreams cannot take this: {unsaid}.", param=unsaid.field)
@@ -102,31 +101,34 @@ class Failover:
         fallback = self.decision.fallback
         if fallback is None:
             return None
-        rounds: tuple[tuple[Sequence[Candidate], int, bool], ...] = (
-            (fallback.struck, self.decision.member_attempts, False),
-            (fallback.awaited, self.decision.member_attempts, True),
-            (fallback.last_resort, self.decision.max_attempts, False),
-            (fallback.waiting, self.decision.max_attempts, True),
-        )
-        for candidates, limit, patient in rounds:
-            left: Sequence[Candidate] = candidates
-            for failed, outcome in self.failures:
-                left = reorder_after(left, failed, outcome)
-            if left and candidates is fallback.last_resort and (due := fallback.last_resort_charge) is not None:
-                self.runtime.store.notes.spin(Spin(due.scope, due.add, due.put, due.drop))
-            answer = await self._through(left, limit, patient=patient, dares=candidates is fallback.struck)
-            if answer is not None:
-                return answer
-        return None
+        some, every = self.decision.member_attempts, self.decision.max_attempts
+        answer = await self._through(self._left_of(fallback.struck), some, dares=True)
+        answer = answer or await self._through(self._left_of(fallback.awaited), some, wait_s=AWAIT_MAX_S)
+        last = self._left_of(fallback.last_resort)
+        if answer is None and last and self._may_start(every) and (due := fallback.last_resort_charge) is not None:
+            self.runtime.store.notes.spin(Spin(due.scope, due.add, due.put, due.drop))
+        answer = answer or await self._through(last, every)
+        waiting = {one.key_id: one for one in (*self._passed_over, *fallback.waiting)}
+        return answer or await self._through(self._left_of(tuple(waiting.values())), every, wait_s=self._slots.left_s)
+
+    def _left_of(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """Return those that the failures so far leave."""
+        for failed, outcome in self.failures:
+            candidates = reorder_after(candidates, failed, outcome)
+        return candidates
 
     async def _through(
-        self, candidates: Sequence[Candidate], limit: int, *, patient: bool = False, dares: bool = False
+        self, candidates: Sequence[Candidate], limit: int, *, wait_s: float = 0.0, dares: bool = False
     ) -> Answer | None:
         rest: Sequence[Candidate] = [candidate for candidate in candidates if self._expressible(candidate)]
-        while rest and self.attempts < limit and self._may_start():
-            admission = await self._admit(rest, patient=patient, dares=dares)
+        while rest and self._may_start(limit):
+            admission = await self._admit(rest, wait_s, dares=dares)
             chosen = next((c for c in rest if c.key_id == admission.key_id), None)
             if chosen is None:
+                self._passed_over += rest
+                return None
+            if not self._may_start(limit):  # while it waited, the client left or the time ran out
+                self.runtime.store.let_go([hold for hold in admission.holds if is_key(hold)], admission.probe)
                 return None
             self.attempts += 1
             answer = await self._attempt(chosen, admission)
@@ -135,8 +137,15 @@ class Failover:
             outcome = self.failures[-1][1]
             rest = reorder_after(rest, chosen, outcome)
             if rest and rest[0].upstream_id == chosen.upstream_id and outcome.cause is Cause.SERVER_ERROR:
-                await asyncio.sleep(random.uniform(*_JITTER_S))  # noqa: S311  # spreads load, no secret
+                await self._pause(limit)
         return None
+
+    async def _pause(self, limit: int) -> None:
+        """Spread what hits an upstream that has just failed."""
+        if self._may_start(limit):
+            self.call.idle = True
+            await asyncio.sleep(random.uniform(*_JITTER_S))  # noqa: S311  # spreads load, no secret
+            self.call.idle = False
 
     def _expressible(self, candidate: Candidate) -> bool:
         """Whether the request can be said in the candidate's dialect; asked once per dialect."""
@@ -147,78 +156,42 @@ class Failover:
             self._untranslatable[dialect] = untranslatable(self.inbound, dialect, candidate.model_sent)
         why = self._untranslatable[dialect]
         if why is not None:
-            self._note_skip(candidate.key_id, Skip.MODEL.value, str(why), None)
+            note_skip(self.call, candidate.key_id, Skip.MODEL.value, str(why), None)
         return why is None
 
-    def _may_start(self) -> bool:
-        if self.call.abandoned or self.refused is not None or self.runtime.clock() >= self._deadline:
+    def _may_start(self, limit: int) -> bool:
+        if self.call.abandoned or self._slots.refused is not None or self.runtime.clock() >= self._deadline:
             return False
-        return not self.failures or self.failures[-1][1].verdict is Verdict.NEXT
+        return self.attempts < limit and (not self.failures or self.failures[-1][1].verdict is Verdict.NEXT)
 
-    async def _admit(self, rest: Sequence[Candidate], *, patient: bool, dares: bool) -> Admission:
+    async def _admit(self, rest: Sequence[Candidate], wait_s: float, *, dares: bool) -> Admission:
         """Take a slot of the first key that has one. A sticky conversation waits a little for its own first."""
-        first = rest[0]
-        if first.wait_s > 0 and not patient:
-            own = await self._ask([first], min(first.wait_s, self.wait_left_s), dares=dares)
-            if own.granted or self.refused is not None:
+        slots, first = self._slots, rest[0]
+        if first.wait_s > 0 and wait_s <= 0:
+            own = await slots.take(self.attempts, [first], first.wait_s, dares=dares)
+            if own.granted or slots.refused is not None or not rest[1:]:
                 return own
             rest = rest[1:]
-            if not rest:
-                return own
-        full_wait = self.wait_left_s if patient or not self._fallback_left() else 0.0
-        return await self._ask(rest, full_wait, dares=dares)
-
-    def _fallback_left(self) -> bool:
-        fallback = self.decision.fallback
-        return fallback is not None and bool(fallback.struck or fallback.awaited or fallback.last_resort)
-
-    async def _ask(self, rest: Sequence[Candidate], wait_s: float, *, dares: bool) -> Admission:
-        call = self.call
-        request = AdmitRequest(
-            ticket=f"{call.received.request_id}:{self.attempts}",
-            model="",
-            keys=tuple(self._option(candidate, dares=dares) for candidate in rest),
-            callers=() if self._admitted_callers else callers_of(call),
-            tokens=call.facts.input_tokens if call.facts is not None and not call.free else 0,
-            slots=not call.free,
-        )
-        admission = await self.runtime.store.admit(request, self.runtime.now(), wait_s)
-        self.wait_left_s = max(0.0, self.wait_left_s - admission.waited_s)
-        if not self._admitted_callers:
-            self._admitted_callers = admission.callers_passed or admission.granted
-            call.caller_holds += tuple(hold for hold in admission.holds if not is_key(hold))
-            if not self._admitted_callers:
-                self.refused = limit_fault(admission)
-        for passed in admission.passed:
-            skip = passed.standing.skip
-            self._note_skip(passed.key_id, skip.value if skip is not None else "busy", "", passed.standing.left_s)
-        for block in admission.busy:
-            kind, _, number = block.scope.partition(":")
-            if kind == "key" and number.isdigit():
-                self._note_skip(int(number), "busy", block.limit, block.left_s)
-        return admission
-
-    def _option(self, candidate: Candidate, *, dares: bool) -> KeyOption:
-        key = self._key(candidate)
-        return KeyOption(
-            key_id=key.id,
-            account_id=key.account_id,
-            caps=caps_of(key.limits),
-            epoch=candidate.epoch,
-            dares=dares or len(self.decision.candidates) == 1,
-        )
+        return await slots.take(self.attempts, rest, wait_s, dares=dares)
 
     async def _attempt(self, candidate: Candidate, admission: Admission) -> Answer | None:
         """Make one exchange; the answer if it began, else None with the failure noted."""
         call, runtime = self.call, self.runtime
-        upstream, key = self._upstream(candidate), self._key(candidate)
+        upstream, key = self._upstream(candidate), key_of(call.admitted.table, candidate)
         policy = overridden(self.policy, key.policy) if key.policy else self.policy
         began, started_ms = runtime.now(), call.elapsed_ms(runtime.clock())
         holds = tuple(hold for hold in admission.holds if is_key(hold))
         call.key_holds, call.policy, call.probe, call.began = holds, policy, admission.probe, began
         call.unreported = True
-        made = Try(target_of(candidate, key), started_ms=started_ms, queued_ms=round(admission.waited_s * 1000))
-        prepared, exchange, opened = await self._exchange(candidate, upstream, key, policy)
+        queued_ms = round(self._slots.waited_s * 1000)
+        made = Try(target_of(candidate, key), started_ms=started_ms, queued_ms=queued_ms)
+        self._slots.waited_s = 0.0
+        try:
+            prepared, exchange, opened = await self._exchange(candidate, upstream, key, policy)
+        except asyncio.CancelledError:  # the client left, and what this uses takes too long to learn
+            given_up = replace(made, ms=call.elapsed_ms(runtime.clock()) - started_ms, outcome=_GIVEN_UP)
+            call.chain = call.chain.with_try(given_up)
+            raise
         made = replace(
             made,
             ms=call.elapsed_ms(runtime.clock()) - started_ms,
@@ -340,13 +313,15 @@ class Failover:
     async def _failed(self, made: Try, reply: Reply, candidate: Candidate, began: datetime) -> None:
         call, runtime, now = self.call, self.runtime, self.runtime.now()
         outcome = classify(reply, now=now, rules=call.admitted.table.wordings)
-        outcome = replace(outcome, message=redact(outcome.message, (self._key(candidate).secret,)))
+        outcome = replace(outcome, message=redact(outcome.message, (key_of(call.admitted.table, candidate).secret,)))
         if call.abandoned and outcome.cause is Cause.CONNECTION:
             outcome = replace(outcome, cause=Cause.ABORTED, scope=Scope.NONE)
         if self.decision.unknown_pin and outcome.cause is Cause.MODEL_UNAVAILABLE:
             # The id is not there; that says nothing about the model.
             outcome = replace(outcome, scope=Scope.REQUEST)
         outcome = softened(outcome, self.inbound.endpoint)
+        if stops(outcome, call.policy):
+            outcome = replace(outcome, verdict=Verdict.STOP)
         self.failures.append((candidate, outcome))
         verbatim = None
         if outcome.verdict is Verdict.STOP or outcome.cause is Cause.CONTEXT_TOO_LONG:
@@ -388,14 +363,5 @@ class Failover:
             reports = [(late.report, late.policy) for late in judgement.apply]
             runtime.note(await runtime.store.report_chain(reports, now), self.call.received.request_id)
 
-    def _note_skip(self, key_id: int, skipped: str, why: str, left_s: float | None) -> None:
-        target = skipped_target(self.call.admitted.table, key_id)
-        if target is not None:
-            made = Try(target=target, skipped=skipped, reason=why, left_s=left_s)
-            self.call.chain = self.call.chain.with_try(made)
-
     def _upstream(self, candidate: Candidate) -> UpstreamInfo:
         return self.call.admitted.table.upstreams[candidate.upstream_id]
-
-    def _key(self, candidate: Candidate) -> KeyInfo:
-        return next(key for key in self._upstream(candidate).keys if key.id == candidate.key_id)

@@ -275,7 +275,8 @@ async def leave(call: Call, runtime: Runtime) -> None:
 async def leave_opening(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> None:
     """The client left while failover was at work: let the attempt under way say what it used, within bounds."""
     call.ending.cancel()
-    await asyncio.wait({opening}, timeout=call.policy.drain_s)
+    if not call.idle:
+        await asyncio.wait({opening}, timeout=call.policy.drain_s)
     if not opening.done():
         opening.cancel()
         await asyncio.wait({opening}, timeout=1)

@@ -71,9 +71,13 @@ class Chain:
     skips_left_out: int = 0
 
     def with_try(self, made: Try) -> "Chain":
-        """Append one; a skip beyond the 20th is only counted."""
-        if made.skipped and sum(1 for t in self.tries if t.skipped) >= SKIP_ROWS:
-            return replace(self, skips_left_out=self.skips_left_out + 1)
+        """Append one. A key is skipped once for the same reason; a skip beyond the 20th is only counted."""
+        if made.skipped:
+            skips = [t for t in self.tries if t.skipped]
+            if any(t.target.key_id == made.target.key_id and t.skipped == made.skipped for t in skips):
+                return self
+            if len(skips) >= SKIP_ROWS:
+                return replace(self, skips_left_out=self.skips_left_out + 1)
         return replace(self, tries=(*self.tries, made))
 
     def with_last(self, made: Try) -> "Chain":
@@ -102,7 +106,7 @@ def failure(chain: Chain, *, model: str, waits_s: Iterable[float | None] = (), t
         return _nothing_tried(chain, model, list(waits_s), tenant_has_model)
     last = attempts[-1].outcome
     assert last is not None  # noqa: S101  # filtered above; tells the type checker
-    if last.verdict is Verdict.STOP or last.cause in _REQUEST_FAULTS:
+    if last.cause in _REQUEST_FAULTS or (last.verdict is Verdict.STOP and last.cause not in _CREDENTIALS):
         return request_fault(attempts[-1], last)
     causes = {t.outcome.cause for t in attempts if t.outcome is not None}
     return _of_causes(causes, attempts, list(waits_s), model)

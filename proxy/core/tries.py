@@ -115,6 +115,21 @@ def target_of(candidate: Candidate, key: KeyInfo) -> Target:
     )
 
 
+def key_of(table: RoutingTable, candidate: Candidate) -> KeyInfo:
+    """Return the upstream key that a candidate names, from the table that it was chosen from."""
+    return next(key for key in table.upstreams[candidate.upstream_id].keys if key.id == candidate.key_id)
+
+
+def stops(outcome: Outcome, policy: Policy) -> bool:
+    """Whether the policy lets a refusal of credentials end the request rather than move on."""
+    match outcome.cause:
+        case Cause.AUTH_INVALID:
+            return policy.on_auth == "stop"
+        case Cause.PERMISSION_DENIED:
+            return policy.on_permission == "stop"
+    return False
+
+
 def skipped_target(table: RoutingTable, key_id: int) -> Target | None:
     """Return the names that a skip keeps of a key; None for one that is gone."""
     for upstream in table.upstreams.values():

@@ -203,8 +203,9 @@ class Fallback:
 
     `struck`: at most two keys that cool by strikes, soonest first; a failure there never lengthens the cooling.
     `awaited`: other keys at most 5 s from their end (`wait_s`). `last_resort`: its usable keys in order; going there is
-    charged with `last_resort_charge`. `waiting`: keys that are full or at a cap that ends within the slot budget; the
-    first free one wins (the conversation's own key stands here, too, even if a short wait for it was in vain).
+    charged with `last_resort_charge`. `waiting`: keys that are full, half open in another's hands, or at a cap that
+    ends within the slot budget; the first free one wins (the conversation's own key stands here, too, even if a short
+    wait for it was in vain).
     `refusal`: what to answer when nothing was attempted.
     """
 

@@ -60,11 +60,11 @@ def awaited_of(seats: Iterable[Seat], struck: Iterable[Candidate]) -> tuple[Cand
 
 
 def waiting_of(seats: Iterable[Seat], policy: Policy) -> tuple[Candidate, ...]:
-    """Return the keys that are full, or at a cap of their own that ends within the slot budget."""
+    """Return the keys that are full, lent to another request's probe, or at a cap that ends within the slot budget."""
     return tuple(
         replace(candidate_of(seat), wait_s=policy.slot_wait_s, wait_for="slot")
         for seat in seats
-        if seat.full or (is_capped(seat) and _left(seat) <= policy.slot_wait_s)
+        if seat.bar is Bar.BUSY or (is_capped(seat) and _left(seat) <= policy.slot_wait_s)
     )
 
 

@@ -97,6 +97,12 @@ def test_full_keys_and_short_caps_are_waited_for() -> None:
     assert ids(fallback(decided(table([member], policy=Policy(slot_wait_s=29)), views)).waiting) == [11]
 
 
+def test_a_key_that_another_request_probes_is_waited_for() -> None:
+    leased = KeyView(Standing(Skip.BUSY, 9.5))
+    found = fallback(decided(table([upstream(1, keys=2)]), {11: leased, 12: DEAD}))
+    assert (ids(found.awaited), ids(found.waiting)) == ([], [11])
+
+
 def test_a_sole_candidate_ignores_strike_cooling() -> None:
     off = replace(upstream(1), keys=(key(11, 1), key(12, 1, enabled=False)))
     assert order(decided(table([off, upstream(2, models=("x",))]), {11: STRUCK})) == [11]
