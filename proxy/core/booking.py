@@ -89,7 +89,7 @@ def _usage(call: Call, made: Try | None) -> Usage:
         return replace(seen, source=UsageSource.PARTIAL) if seen is not None else NO_USAGE
     if failed and seen is not None:
         return replace(seen, source=UsageSource.PARTIAL)
-    return NO_USAGE if call.unestimable else _estimated(call, made, seen)
+    return _estimated(call, made, seen)
 
 
 def _completed(call: Call, made: Try | None, usage: Usage) -> Usage:
@@ -102,6 +102,8 @@ def _completed(call: Call, made: Try | None, usage: Usage) -> Usage:
 
 def _estimated(call: Call, made: Try, seen: Usage | None) -> Usage:
     known = seen if seen is not None else NO_USAGE
+    if call.unestimable:
+        return known
     guessed_input = -(-len(call.received.body) // _BYTES_PER_TOKEN)
     guessed_output = -(-made.output_bytes // _BYTES_PER_TOKEN)
     return replace(
