@@ -16,7 +16,6 @@ from keys.core.classify import classify
 from keys.core.dialect import Dialect
 from keys.core.outcome import Cause, Outcome, Reply, Scope, Verdict
 from keys.core.policy import Policy, overridden
-from keys.core.redact import redact
 from keys.core.report import Part, Report, Skip, account_target, key_target
 from keys.core.state import kills, strikes_by
 from keys.core.water import share_left
@@ -24,7 +23,7 @@ from keys.events import probe_soon
 from keys.stores.wheels import Spin
 from proxy import background
 from proxy.core import headers
-from proxy.core.answer import Answer, Translation, generated_bytes, marks_of
+from proxy.core.answer import Answer, Translation, generated_bytes, marks_of, usage_seen
 from proxy.core.call import Call
 from proxy.core.chain import Try, failure
 from proxy.core.errors import Code, Fault
@@ -35,6 +34,7 @@ from proxy.core.tries import (
     deadline_s,
     is_key,
     key_of,
+    message_of,
     poison_mark,
     refusal_fault,
     refuses_option,
@@ -206,6 +206,8 @@ class Failover:
             except BrokenAnswer as problem:
                 failed = Reply(exchange.status, exchange.headers, str(problem).encode(), usable=False)
         if failed is not None:
+            if opened.events and not call.free:
+                made = replace(made, usage=usage_seen(made.target.dialect, opened.events, upstream.usage_semantics))
             await self._failed(made, failed, candidate, began)
             exchange.abort()
             return None
@@ -313,7 +315,8 @@ class Failover:
     async def _failed(self, made: Try, reply: Reply, candidate: Candidate, began: datetime) -> None:
         call, runtime, now = self.call, self.runtime, self.runtime.now()
         outcome = classify(reply, now=now, rules=call.admitted.table.wordings)
-        outcome = replace(outcome, message=redact(outcome.message, (key_of(call.admitted.table, candidate).secret,)))
+        secret = key_of(call.admitted.table, candidate).secret
+        outcome = replace(outcome, message=message_of(reply, outcome.message, secret))
         if call.abandoned and outcome.cause is Cause.CONNECTION:
             outcome = replace(outcome, cause=Cause.ABORTED, scope=Scope.NONE)
         if self.decision.unknown_pin and outcome.cause is Cause.MODEL_UNAVAILABLE:

@@ -60,6 +60,25 @@ def refusal_fault(refusal: Refusal) -> Fault:
     )
 
 
+_FAULT_WORDS: Mapping[str, str] = {
+    "refused": "the upstream refused the connection",
+    "dns": "the upstream's name does not resolve",
+    "tls": "the upstream's certificate or TLS set-up was refused",
+    "connect": "the upstream could not be reached",
+    "connect_timeout": "the upstream did not accept the connection in time",
+    "silence": "the upstream was silent for too long",
+    "closed": "the upstream closed the connection before the end of its answer",
+    "reset": "the connection to the upstream was reset",
+    "malformed": "the upstream's answer is not HTTP",
+    "blocked_address": "the upstream's address is private; POINTSMAN_ALLOW_PRIVATE_UPSTREAMS does not allow it",
+}
+
+
+def message_of(reply: Reply, message: str, secret: str) -> str:
+    """Return what is told of a failure: a transport fault in words, else the upstream's wording without the key."""
+    return _FAULT_WORDS.get(reply.fault or "", "") or redact(message, (secret,))
+
+
 def refuses_option(failed: Reply | None) -> bool:
     """Whether an upstream does not know `stream_options`."""
     return failed is not None and failed.status in (400, 422) and b"stream_options" in failed.body
