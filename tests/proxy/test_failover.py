@@ -118,7 +118,7 @@ def test_a_refused_port_moves_on(gateway, up, stream):
     record = gateway.record(said)
     assert outcomes(record) == [("k1", "connection"), ("k2", "served")]
     assert attempts(record)[0].status is None
-    assert attempts(record)[0].message == "refused"
+    assert attempts(record)[0].message == "the upstream refused the connection"
 
 
 def test_an_upstream_at_an_inner_address_is_never_dialled(gateway, up):
