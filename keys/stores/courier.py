@@ -31,8 +31,11 @@ SCRIPTS = {
     name: (_LUA / "shared.lua").read_text() + (_LUA / f"{name}.lua").read_text()
     for name in ("admit", "settle", "lease")
 }
-# Redis's name for a script, no protection.
-SHAS = {name: sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in SCRIPTS.items()}
+
+
+def sha_of(script: str) -> str:
+    """Return Redis's name for a script; no protection."""
+    return sha1(script.encode(), usedforsecurity=False).hexdigest()
 
 
 class Health(StrEnum):
@@ -60,11 +63,13 @@ class _Queue:
 
 
 class Courier:
-    """One Redis as one event loop sees it. `prefix` starts every key."""
+    """One Redis as one event loop sees it. `prefix` starts every key; `scripts` are what can be run, by name."""
 
-    def __init__(self, client: Redis, prefix: str) -> None:
+    def __init__(self, client: Redis, prefix: str, scripts: Mapping[str, str] = SCRIPTS) -> None:
         self.client = client
         self.prefix = prefix
+        self._scripts = scripts
+        self._shas = {name: sha_of(text) for name, text in scripts.items()}
         self.health = Health.UP
         self._queue = _Queue()
         self._running = False
@@ -137,7 +142,7 @@ class Courier:
         self._queue.filled.set()
 
     def _script_job(self, name: str, request: Mapping[str, Any]) -> _Job:
-        return _Job(("EVALSHA", SHAS[name], 1, self.prefix, orjson.dumps(request)), script=name)
+        return _Job(("EVALSHA", self._shas[name], 1, self.prefix, orjson.dumps(request)), script=name)
 
     async def _call(self, job: _Job) -> Any:
         if self.health is Health.DOWN or (job.script and self.health is not Health.UP):
@@ -169,7 +174,7 @@ class Courier:
         replies = await self._pipelined([job.command for job in jobs])
         unknown = [i for i, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if unknown:
-            again = await self._pipelined([_with_text(jobs[i]) for i in unknown])
+            again = await self._pipelined([self._with_text(jobs[i]) for i in unknown])
             for i, reply in zip(unknown, again, strict=True):
                 replies[i] = reply
         return replies
@@ -179,6 +184,9 @@ class Courier:
             for command in commands:
                 pipe.execute_command(*command)
             return list(await pipe.execute(raise_on_error=False))
+
+    def _with_text(self, job: _Job) -> tuple[Any, ...]:
+        return ("EVAL", self._scripts[job.script], *job.command[2:])
 
     def _answer(self, job: _Job, reply: Any) -> None:
         if isinstance(reply, Exception):
@@ -208,10 +216,6 @@ class Courier:
         self.health = health
         waiting, self._queue.jobs = self._queue.jobs, [job for job in self._queue.jobs if job.answer is None]
         self._fail(waiting, health.value)
-
-
-def _with_text(job: _Job) -> tuple[Any, ...]:
-    return ("EVAL", SCRIPTS[job.script], *job.command[2:])
 
 
 def _is_refusal(exc: Exception) -> bool:
