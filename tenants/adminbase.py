@@ -128,7 +128,6 @@ class TenantScopedAdmin(Scoped, admin.ModelAdmin):  # type: ignore[type-arg]  # 
     operator_fields: ClassVar[tuple[str, ...]] = ()
     hidden_values: ClassVar[frozenset[str]] = frozenset()
     extra_lookups: ClassVar[frozenset[str]] = frozenset()  # query parameters beside those of the filters
-    goes_along: ClassVar[tuple[type[Model], ...]] = ()  # read-only rows that a deleted row takes with it
 
     # --- who may what ---
 
@@ -227,10 +226,11 @@ class TenantScopedAdmin(Scoped, admin.ModelAdmin):  # type: ignore[type-arg]  # 
         touch_config()
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Let a row's own read-only history go with it."""
+        """Let a row's own read-only history go with it; what must outlive it (money) is protected by the database."""
         listed, counts, needed, protected = super().get_deleted_objects(objs, request)
-        along = {model._meta.verbose_name for model in self.goes_along}
-        return listed, counts, {name for name in needed if name not in along}, protected
+        pages = self.admin_site._registry.items()
+        history = {model._meta.verbose_name for model, page in pages if getattr(page, "read_only", False)}
+        return listed, counts, {name for name in needed if name not in history}, protected
 
     def note(self, request: HttpRequest, action: str, row: Model, fields: Mapping[str, Any]) -> None:
         """Write an audit entry."""

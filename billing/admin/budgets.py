@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from billing.adminmoney import amount
-from billing.models import Budget, BudgetAlert
+from billing.models import Budget
 from keys.models import Account
 from tenants.adminbase import ScopedRelatedFilter, ScopedTabularInline, TenantScopedAdmin, plug_inline
 from tenants.adminchips import chip
@@ -82,7 +82,6 @@ class BudgetAdmin(TenantScopedAdmin):
     list_select_related = ("tenant", "line__tenant", "account")
     search_fields = ("line__slug", "line__name", "account__name")
     autocomplete_fields = ("tenant", "line", "account")
-    goes_along = (BudgetAlert,)
     fields = ("tenant", "line", "account", "amount", "currency", "period", "alert_at", "hard")
 
     @admin.display(description=gettext_lazy("of"))

@@ -19,7 +19,7 @@ from keys.standing import cause_words
 from tenants.adminbase import ReadOnlyAdmin, ScopedRelatedFilter
 from tenants.adminchips import ago, chip
 from tenants.models import BusinessLine
-from tenants.scoping import EVERYONE, reach_of, scoped
+from tenants.scoping import EVERYONE, OPERATIONS, reach_of, scoped
 
 TONES = {"finished": "good", "failed": "bad", "cancelled": "off"}
 
@@ -101,6 +101,7 @@ class RequestRecordAdmin(ReadOnlyAdmin):
                 "usage": _usage(row),
                 "title": _("Request"),
                 "subtitle": row.request_id,
+                "may_dry_run": self.reach(request).allows(row.tenant_id, OPERATIONS),
             }
         return super().change_view(request, object_id, form_url, extra)
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from keys.core.addresses import url_problem
 from keys.hosts import HostVerdict, judge_address
-from keys.models import Account, KeyEvent, UpstreamKey
+from keys.models import Account, UpstreamKey
 from tenants.adminbase import LinkedRows, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminforms import ScopedForm
 from tenants.scoping import OPERATIONS
@@ -59,7 +59,6 @@ class AccountAdmin(TenantScopedAdmin):
     search_fields = ("name",)
     autocomplete_fields = ("tenant",)
     hidden_values = frozenset({"balance_url"})
-    goes_along = (KeyEvent,)
     inlines = (KeyRows,)
     fieldsets = (
         (None, {"fields": ("tenant", "name", "quota_timezone")}),

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from keys.adminfields import PolicyField
 from keys.core.pool import Sheet
 from keys.core.state import Status
-from keys.models import KeyEvent, UpstreamKey
+from keys.models import UpstreamKey
 from keys.prober import ProbeResult, probe
 from keys.probing import note as note_probe
 from keys.services import revive, save_key, secret_digest
@@ -120,7 +120,6 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
     list_select_related = ("upstream__tenant", "account")
     search_fields = ("name", "tail", "upstream__name", "account__name")
     autocomplete_fields = ("upstream", "account")
-    goes_along = (KeyEvent,)
     actions = ("test_selected", "revive_selected", "enable_selected", "disable_selected")
     change_form_template = "admin/keys/upstreamkey/change_form.html"
 

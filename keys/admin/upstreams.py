@@ -24,7 +24,7 @@ from keys.adminfields import (
 from keys.core.addresses import base_url_problem
 from keys.core.pool import Pool
 from keys.hosts import HostVerdict, judge_address
-from keys.models import KeyEvent, Upstream, UpstreamKey
+from keys.models import Upstream, UpstreamKey
 from keys.standing import pool_of, state_chip
 from tenants.adminbase import LinkedRows, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import chip, listing, tail
@@ -128,7 +128,6 @@ class UpstreamAdmin(TenantScopedAdmin):
     search_fields = ("name", "base_url")
     autocomplete_fields = ("tenant",)
     hidden_values = frozenset({"headers"})
-    goes_along = (KeyEvent,)
     inlines = (UpstreamKeyRows,)
     change_form_template = "admin/keys/upstream/change_form.html"
     fieldsets = (

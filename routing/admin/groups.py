@@ -57,7 +57,6 @@ class StrategyGroupAdmin(TenantScopedAdmin):
     search_fields = ("name",)
     autocomplete_fields = ("tenant", "last_resort")
     inlines = (MemberRows,)
-    goes_along = (GroupMember,)
     fieldsets = (
         (None, {"fields": ("tenant", "name", "strategy", "basis", "last_resort")}),
         (gettext_lazy("Failover"), {"fields": ("stream_hold", "policy")}),

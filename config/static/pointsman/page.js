@@ -35,6 +35,17 @@
     });
   }
 
+  document.querySelectorAll(".inline-group .tabular table").forEach(function (table) {
+    const heads = Array.from(table.querySelectorAll("thead th"));
+    table.querySelectorAll("tbody tr.form-row").forEach(function (row) {
+      Array.from(row.querySelectorAll(":scope > td:not(.original)")).forEach(function (cell) {
+        const name = Array.from(cell.classList).find(function (each) { return each.startsWith("field-"); });
+        const head = name && heads.find(function (each) { return each.classList.contains(name.replace("field-", "column-")); });
+        if (head) { cell.dataset.label = head.textContent.trim(); }
+      });
+    });
+  });
+
   // On a phone a list's row is a card with what matters; the rest unfolds.
   const list = document.getElementById("result_list");
   if (list) {
