@@ -1,5 +1,6 @@
 """What it cost: prices, records with their attempts, the ledger, budgets, statements."""
 
+from billing.models.figures import BudgetSpent, Forecast, KeyHour, LineHour, OutputSize, RollupMark
 from billing.models.ledger import Budget, BudgetAlert, LedgerEntry, Statement
 from billing.models.prices import ALWAYS, ExchangeRate, Price
 from billing.models.records import Attempt, RequestRecord, StoredAnswer
@@ -9,10 +10,16 @@ __all__ = [
     "Attempt",
     "Budget",
     "BudgetAlert",
+    "BudgetSpent",
     "ExchangeRate",
+    "Forecast",
+    "KeyHour",
     "LedgerEntry",
+    "LineHour",
+    "OutputSize",
     "Price",
     "RequestRecord",
+    "RollupMark",
     "Statement",
     "StoredAnswer",
 ]

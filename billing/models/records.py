@@ -89,6 +89,8 @@ class RequestRecord(UsageFields):
             models.Index(fields=["tenant", "day", "id"], name="record_tenant_day"),
             # GET /v1/requests of a line, newest first.
             models.Index(fields=["line", "-id"], name="record_line_id"),
+            # The hours that are rolled up; retention.
+            models.Index(fields=["created"], name="record_created"),
             # "Has a record used this price?"
             models.Index(fields=["price_id"], condition=Q(price_id__isnull=False), name="record_price"),
             # Reprice and the unpriced alert.

@@ -20,6 +20,13 @@ PAGELESS = {
     "keys.StoredState",
     "keys.StateInbox",
     "billing.StoredAnswer",
+    # Sums that are shown on the dashboard.
+    "billing.BudgetSpent",
+    "billing.Forecast",
+    "billing.LineHour",
+    "billing.KeyHour",
+    "billing.RollupMark",
+    "billing.OutputSize",
 }
 OPERATOR_ONLY = {"auth.User", "keys.WordingRule"}
 SHARED = {"billing.ExchangeRate"}
