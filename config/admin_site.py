@@ -15,6 +15,7 @@ from config.menu import menu_of
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("pool/", "pool", "config.pages.pool.pool_page"),
     ("pool/paste/", "pool_paste", "config.pages.paste.paste_page"),
+    ("dry-run/", "dry_run", "config.pages.dryrun.dry_run_page"),
 )
 
 
