@@ -41,6 +41,7 @@
       Array.from(row.querySelectorAll(":scope > td:not(.original)")).forEach(function (cell) {
         const name = Array.from(cell.classList).find(function (each) { return each.startsWith("field-"); });
         const head = name && heads.find(function (each) { return each.classList.contains(name.replace("field-", "column-")); });
+        if (cell.classList.contains("delete")) { cell.dataset.label = heads[heads.length - 1].textContent.trim(); }
         if (head) { cell.dataset.label = head.textContent.trim(); }
       });
     });
