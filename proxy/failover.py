@@ -328,7 +328,7 @@ class Failover:
         self.failures.append((candidate, outcome))
         verbatim = None
         if outcome.verdict is Verdict.STOP or outcome.cause is Cause.CONTEXT_TOO_LONG:
-            verbatim = verbatim_of(reply, secrets_of(call.admitted.table))
+            verbatim = verbatim_of(reply, secrets_of(call.admitted.table), call.received.dialect)
         call.chain = call.chain.with_try(replace(made, outcome=outcome, verbatim=verbatim))
         report = Report(
             key_id=candidate.key_id,

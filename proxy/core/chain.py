@@ -12,6 +12,9 @@ SKIP_ROWS = 20  # further skips are counted, not listed
 
 _CREDENTIALS = frozenset({Cause.AUTH_INVALID, Cause.PERMISSION_DENIED})
 _MONEY = frozenset({Cause.INSUFFICIENT_BALANCE, Cause.QUOTA_EXHAUSTED}) | _CREDENTIALS
+# What agents look for, whoever served.
+_REFUSALS = {Cause.CONTEXT_TOO_LONG: Code.CONTEXT_TOO_LONG, Cause.CONTENT_FILTERED: Code.CONTENT_FILTERED}
+_PLAIN_REFUSALS = frozenset({400, 404, 405, 409, 410, 413, 415, 422})
 _REQUEST_FAULTS = frozenset({Cause.BAD_REQUEST, Cause.CONTENT_FILTERED, Cause.CONTEXT_TOO_LONG})
 
 
@@ -151,9 +154,13 @@ def request_fault(made: Try, outcome: Outcome) -> Fault:
             body=plain.body,
             content_type=plain.content_type,
         )
-    # It came as a 5xx or inside a stream; the client must see that its request is at fault.
+    # It came as a 5xx, inside a stream or in another dialect; the client must see that its request is at fault.
+    status = outcome.status if outcome.status in _PLAIN_REFUSALS else None
     return Fault(
-        Code.UPSTREAM_REFUSED_REQUEST, outcome.message or "The upstream refused the request.", source="upstream"
+        _REFUSALS.get(outcome.cause, Code.UPSTREAM_REFUSED_REQUEST),
+        outcome.message or "The upstream refused the request.",
+        source="upstream",
+        status_override=status,
     )
 
 

@@ -30,6 +30,8 @@ class Code(StrEnum):
     UPSTREAM_EXHAUSTED = "upstream_exhausted"
     UPSTREAM_TIMEOUT = "upstream_timeout"
     UPSTREAM_REFUSED_REQUEST = "upstream_refused_request"
+    CONTEXT_TOO_LONG = "context_length_exceeded"
+    CONTENT_FILTERED = "content_filter"
     NO_KEY_AVAILABLE = "no_key_available"
     NOT_READY = "not_ready"
     RECORDING_UNAVAILABLE = "recording_unavailable"
@@ -58,6 +60,8 @@ STATUS: Mapping[Code, int] = {
     Code.UPSTREAM_EXHAUSTED: 503,
     Code.UPSTREAM_TIMEOUT: 504,
     Code.UPSTREAM_REFUSED_REQUEST: 400,
+    Code.CONTEXT_TOO_LONG: 400,
+    Code.CONTENT_FILTERED: 400,
     Code.NO_KEY_AVAILABLE: 503,
     Code.NOT_READY: 503,
     Code.RECORDING_UNAVAILABLE: 503,
@@ -66,6 +70,7 @@ STATUS: Mapping[Code, int] = {
 
 # Trying again cannot help until a person has done something.
 _HOPELESS = frozenset({Code.INVALID_GATEWAY_KEY, Code.BUDGET_SPENT, Code.UPSTREAM_CREDENTIALS, Code.UPSTREAM_EXHAUSTED})
+_OF_THE_REQUEST = frozenset({Code.UPSTREAM_REFUSED_REQUEST, Code.CONTEXT_TOO_LONG, Code.CONTENT_FILTERED})
 _LONG_WAIT_S = 600.0
 _RETRY_MIN_S, _RETRY_MAX_S = 1, 60
 
@@ -94,6 +99,11 @@ class Fault:
     def status(self) -> int:
         """The HTTP status."""
         return self.status_override if self.status_override is not None else STATUS[self.code]
+
+    @property
+    def kind(self) -> str:
+        """The `type` in dialects where it is free: the gateway's own, or the upstream's word for a bad request."""
+        return "invalid_request_error" if self.code in _OF_THE_REQUEST else "gateway_error"
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell a client how to go on."""

@@ -160,9 +160,10 @@ def skipped_target(table: RoutingTable, key_id: int) -> Target | None:
     return None
 
 
-def verbatim_of(reply: Reply, secrets: Sequence[str]) -> Verbatim | None:
-    """Return an upstream's own error answer without secrets; None inside a stream."""
-    if reply.status is None or reply.phase is not Phase.NONE:
+def verbatim_of(reply: Reply, secrets: Sequence[str], client: Dialect) -> Verbatim | None:
+    """Return an upstream's own error answer without secrets; None inside a stream, or in another dialect."""
+    errors_differ = reply.dialect is not client and {reply.dialect, client} != {Dialect.OPENAI, Dialect.RESPONSES}
+    if reply.status is None or reply.phase is not Phase.NONE or errors_differ:
         return None
     text = redact(reply.body.decode("utf-8", "replace"), secrets)
     return Verbatim(reply.status, reply.headers.get("content-type", "application/json"), text.encode())
