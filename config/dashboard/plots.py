@@ -93,8 +93,10 @@ def _drawn(
         width=size[0], height=size[1], style=_STYLE, js=[], show_legend=len(series) > 1, legend_at_bottom=True,
         legend_at_bottom_columns=7 if size is _WIDE else 2, legend_box_size=10, margin=8, spacing=8,
         margin_bottom=16 if size is _WIDE else 12 * (1 + len(series) // 2),
-        x_labels_major_every=every, show_minor_x_labels=every == 1, truncate_legend=24, truncate_label=-1, x_label_rotation=0,
-        show_y_guides=True, dots_size=3, min_scale=3, max_scale=6, **options,
+        x_labels_major_every=every, show_minor_x_labels=every == 1, truncate_legend=24,
+        truncate_label=-1, x_label_rotation=0,
+        show_y_guides=True,
+        dots_size=3, min_scale=3, max_scale=6, **options,
     )  # fmt: skip
     chart.x_labels = labels
     for name, points in series.items():
