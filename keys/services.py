@@ -27,6 +27,7 @@ def set_secret(key: UpstreamKey, secret: str) -> None:
 @transaction.atomic
 def save_key(*, key: UpstreamKey, secret: str | None = None) -> UpstreamKey:
     """Save a key. A new secret starts a new epoch: what was learnt about the old one no longer counts."""
+    changed = False
     if secret is not None:
         changed = key.pk is not None and key.digest != secret_digest(secret)
         set_secret(key, secret)
@@ -34,15 +35,22 @@ def save_key(*, key: UpstreamKey, secret: str | None = None) -> UpstreamKey:
             key.epoch = F("epoch") + 1
     key.save()
     key.refresh_from_db()
+    if changed:
+        StateInbox.objects.create(command="set_epoch", payload={"key_id": key.pk, "epoch": key.epoch})
     touch_config()
     return key
 
 
 @transaction.atomic
 def revive(*, key: UpstreamKey) -> UpstreamKey:
-    """Make a key usable again by hand: a new epoch, so that late reports about the old one change counters only."""
+    """Make a key usable again by hand: a new epoch, so that late reports about the old one change counters only.
+
+    Its account comes back with it: an empty balance shows on the key, and nothing else would end it by hand.
+    """
     UpstreamKey.objects.filter(pk=key.pk).update(epoch=F("epoch") + 1)
     key.refresh_from_db()
     StateInbox.objects.create(command="revive", payload={"key_id": key.pk, "epoch": key.epoch})
+    if key.account_id is not None:
+        StateInbox.objects.create(command="revive_account", payload={"account_id": key.account_id})
     touch_config()
     return key

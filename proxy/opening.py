@@ -62,25 +62,31 @@ class Opened:
 
 async def send_and_open(transport: Transport, outgoing: Outgoing, asked: Asked) -> tuple[Exchange, Opened]:
     """Send a request and read its answer's beginning. Cancelled, it drops the connection."""
+    until = asyncio.get_running_loop().time() + asked.silence_s  # the head is no content: one silence for both
     try:
-        async with asyncio.timeout(asked.silence_s):
+        async with asyncio.timeout_at(until):
             exchange = await transport.send(outgoing)
     except TimeoutError:
         exchange = Exchange(fault="silence", fault_text=f"no answer within {asked.silence_s:g} s")
     try:
-        return exchange, await open_answer(exchange, asked)
+        return exchange, await open_answer(exchange, asked, until)
     except asyncio.CancelledError:
         exchange.abort()
         raise
 
 
-async def open_answer(exchange: Exchange, asked: Asked) -> Opened:
-    """Read until first content or the whole body. Never raises for an upstream's faults."""
+async def open_answer(exchange: Exchange, asked: Asked, until: float) -> Opened:
+    """Read until first content (by the loop's time `until`) or the whole body. Never raises for an upstream's faults.
+
+    A stream that is to be held whole is read on to its end.
+    """
     if exchange.status is None:
         return Opened(failed=Reply(status=None, fault=exchange.fault, dialect=asked.dialect))
     try:
-        async with asyncio.timeout(asked.silence_s + (FULL_S if asked.full else 0)):
-            return await _open(exchange, asked)
+        async with asyncio.timeout_at(until):
+            opened = await _open(exchange, asked)
+        held_whole = asked.full and opened.failed is None and opened.whole is None and opened.content_type == SSE
+        return await _fill(exchange, asked, opened) if held_whole else opened
     except TimeoutError:
         return Opened(failed=_reply(exchange, asked, b"", fault="silence"))
     except BrokeError as problem:
@@ -131,20 +137,22 @@ async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
     size, data = 0, first
     while True:
         size += len(data)
-        held.extend(framer.feed(data) if data else framer.close())
-        verdict = _look(held, asked, exchange)
+        fresh = framer.feed(data) if data else framer.close()
+        held.extend(fresh)
+        verdict = _look(fresh, asked, exchange)
         if verdict is None and size > asked.hold_bytes:
             verdict = Opened()
         if verdict is not None:
             verdict.events, verdict.framer = held, framer
-            return await _fill(exchange, asked, verdict, held) if asked.full and verdict.failed is None else verdict
+            return verdict
         if not data:
             return Opened(failed=_reply(exchange, asked, b"", usable=False))
         data = await exchange.chunk()
 
 
-async def _fill(exchange: Exchange, asked: Asked, opened: Opened, held: list[Event]) -> Opened:
+async def _fill(exchange: Exchange, asked: Asked, opened: Opened) -> Opened:
     """Hold the whole answer back, so that even its death fails over; past 4 MiB or 120 s the opening is committed."""
+    opened.events = held = list(opened.events)
     size = 0
     try:
         async with asyncio.timeout(FULL_S):
@@ -161,16 +169,23 @@ async def _fill(exchange: Exchange, asked: Asked, opened: Opened, held: list[Eve
 
 
 async def _read_full(exchange: Exchange, asked: Asked, opened: Opened, held: list[Event]) -> int:
-    """Read to the stream's end or the bound; return how many bytes are held."""
+    """Read to the stream's end or the bound; return how many bytes are held. Raises BrokeError, also for silence."""
+    loop = asyncio.get_running_loop()
     events: Sequence[Event] = held
     size = sum(len(event.raw) for event in held)
-    while _end_of(events, asked) is None and size < FULL_BYTES:
-        data = await exchange.chunk()
-        events = opened.framer.feed(data) if data else opened.framer.close()
-        held.extend(events)
-        size += len(data)
-        if not data:
-            break
+    try:
+        async with asyncio.timeout(asked.silence_s) as silence:
+            while _end_of(events, asked) is None and size < FULL_BYTES:
+                data = await exchange.chunk()
+                events = opened.framer.feed(data) if data else opened.framer.close()
+                held.extend(events)
+                size += len(data)
+                if not data:
+                    break
+                if any(kind(asked.dialect, event) is not Kind.QUIET for event in events):
+                    silence.reschedule(loop.time() + asked.silence_s)
+    except TimeoutError:
+        raise BrokeError("silence", f"no content for {asked.silence_s:g} s") from None
     return size
 
 

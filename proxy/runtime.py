@@ -153,8 +153,8 @@ async def _persist_shared(store: RedisStore, runtime: Runtime) -> None:
 async def _obey(store: StateStore, request: Request, now: datetime) -> tuple[Change, ...]:
     payload: Mapping[str, Any] = request.payload
     match request.command:
-        case "revive":
-            return await store.revive(int(payload["key_id"]), now, payload.get("epoch"))
+        case "revive" | "set_epoch":  # by then traffic may have brought the new epoch, and news of it
+            return await store.set_epoch(int(payload["key_id"]), int(payload["epoch"]), now)
         case "revive_account":
             return await store.revive_account(int(payload["account_id"]), now)
         case "probe_succeeded":

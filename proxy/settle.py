@@ -1,6 +1,8 @@
 """Room six: one durable record per request, slots given back, the key's success reported."""
 
-from collections.abc import Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 
 from billing.recorder import NotDurableError
@@ -16,11 +18,14 @@ from proxy.core.call import Call
 from proxy.core.chain import Try
 from proxy.core.ending import End
 from proxy.core.errors import Code, Fault
+from proxy.core.summary import log_line
 from proxy.runtime import Runtime
 from routing import sessions
 from routing.core.sticky import cached_tokens, owner_of, session_mark
 from routing.core.table import KeyInfo
 from routing.core.views import Pin
+
+logger = logging.getLogger("proxy.requests")
 
 NOT_RECORDED = Fault(Code.RECORDING_UNAVAILABLE, "The call could not be recorded; the answer is withheld.", wait_s=5)
 
@@ -32,6 +37,8 @@ async def durable(call: Call, runtime: Runtime) -> None:
     call.ending.recorded = True
     runtime.calls.pop(call.received.request_id, None)
     background.start(give_back(call, runtime))
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("%s", log_line(call, runtime.clock()))
     await runtime.recorder.write(bundle_of(call, runtime.clock()))
 
 
@@ -51,13 +58,14 @@ async def give_back(call: Call, runtime: Runtime) -> None:
     call.key_holds = call.caller_holds = ()
     made = main_try(call)
     usage = made.usage if made is not None else None
-    await remember(call, runtime)
     tokens = None if usage is None else (usage.input_tokens or 0) + (usage.output_tokens or 0)
     request = SettleRequest(
         reports=tuple((report, call.policy) for report in reports), holds=holds, tokens=tokens, probe=call.probe
     )
     call.probe = None
-    runtime.note(await runtime.store.settle(request, runtime.now()), call.received.request_id)
+    # At once: with a shared store both travel in one round trip.
+    changes, _ = await asyncio.gather(runtime.store.settle(request, runtime.now()), remember(call, runtime))
+    runtime.note(changes, call.received.request_id)
 
 
 async def remember(call: Call, runtime: Runtime) -> None:
@@ -66,6 +74,7 @@ async def remember(call: Call, runtime: Runtime) -> None:
     if call.ending.end is not End.FINISHED or made is None or facts is None or decision is None:
         return
     now, notes = runtime.now(), runtime.store.notes
+    kept: list[Awaitable[None]] = []
     rule = decision.target.rule
     if call.memory.names and rule is not None:
         pin = Pin(
@@ -76,12 +85,13 @@ async def remember(call: Call, runtime: Runtime) -> None:
             answered_at=now,
             cached_tokens=cached_tokens(made.usage, made.target.dialect),
         )
-        await sessions.keep_pin(notes, call.memory, pin, now)
+        kept.append(sessions.keep_pin(notes, call.memory, pin, now))
     if call.marks:
         upstream = call.admitted.table.upstreams.get(made.target.upstream_id)
         key = next((key for key in upstream.keys if key.id == made.target.key_id), None) if upstream else None
         if upstream is not None and key is not None:
-            await sessions.keep_owner(notes, facts, call.marks, owner_of(upstream, key), now)
+            kept.append(sessions.keep_owner(notes, facts, call.marks, owner_of(upstream, key), now))
+    await asyncio.gather(*kept)
 
 
 def session_of(call: Call, made: Try) -> str:

@@ -24,7 +24,9 @@ OWNER_S = 30 * 24 * 3600.0
 async def recall(notes: Notes, facts: Facts, table: RoutingTable, now: datetime) -> Memory:
     """Look a request's conversation up, in one round trip. The most exact name wins."""
     route = route_of(table, facts)
-    names = session_keys(facts.session, facts.tenant_id, facts.line_id, route.id) if route is not None else ()
+    names: tuple[str, ...] = ()
+    if route is not None and facts.converses:
+        names = session_keys(facts.session, facts.tenant_id, facts.line_id, route.id)
     marks = {mark: pin_key(facts.tenant_id, facts.line_id, mark) for mark in _marks(facts)}
     if not names and not marks:
         return Memory()

@@ -71,7 +71,10 @@ FIELDS = frozenset(f.name for f in fields(Policy))
 
 
 def overridden(base: Policy, values: Mapping[str, Any]) -> Policy:
-    """Lay a mapping of the file (`preset` and any field) over a policy. Unknown names raise ValueError."""
+    """Lay a mapping of the file (`preset` and any field) over a policy. Unknown names raise ValueError.
+
+    A preset replaces every number of the policy below it; without one they are inherited.
+    """
     preset = values.get("preset", "standard")
     if preset not in PRESETS:
         raise ValueError(f"unknown preset {preset!r}; known: {', '.join(PRESETS)}")
@@ -79,4 +82,4 @@ def overridden(base: Policy, values: Mapping[str, Any]) -> Policy:
     unknown = merged.keys() - FIELDS
     if unknown:
         raise ValueError(f"unknown policy field {sorted(unknown)[0]!r}")
-    return replace(base, **merged)
+    return replace(Policy() if "preset" in values else base, **merged)

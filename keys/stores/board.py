@@ -50,9 +50,9 @@ class Board:
             return self._unless_leased(standing, (key_target(key_id), account_id), now)
         return standing
 
-    def half_open(self, key_id: int, account_id: int | None, now: datetime) -> tuple[str, ...]:
-        """The targets whose lease a request with this key must hold."""
-        targets = [key_target(key_id)]
+    def half_open(self, key_id: int, account_id: int | None, now: datetime, epoch: int = 0) -> tuple[str, ...]:
+        """The targets whose lease a request with this key must hold. `epoch` as in `standing`."""
+        targets = [key_target(key_id)] if epoch <= self.state(key_target(key_id)).epoch else []
         if account_id is not None:
             targets.append(account_target(account_id))
         return tuple(target for target in targets if is_half_open(self.state(target), now))
@@ -63,7 +63,7 @@ class Board:
         for key in request.keys:
             standing = self.standing(key.key_id, key.account_id, request.model, now, key.epoch)
             if standing.skip in (None, Skip.BUSY):
-                keys.append(Eligible(key, self.half_open(key.key_id, key.account_id, now)))
+                keys.append(Eligible(key, self.half_open(key.key_id, key.account_id, now, key.epoch)))
             elif key.dares and standing.by_strikes and standing.skip is Skip.COOLING:
                 keys.append(Eligible(key))
             else:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from keys.core.admission import Admission, AdmitRequest, Caller, Hold, ProbeLease
+from keys.core.admission import UNCAPPED, Admission, AdmitRequest, Caller, Hold, ProbeLease
 from keys.core.windows import Caps
 from keys.stores.board import Board
-from keys.stores.gate import Gate
+from keys.stores.gate import Eligible, Gate
 from keys.stores.waiting import Patience
 
 
@@ -27,6 +27,11 @@ def admit_here(board: Board, gate: Gate, request: AdmitRequest, now: datetime, p
         return answer
     board.lease(probes, request.ticket, now)
     return replace(answer, probe=ProbeLease(request.ticket, probes))
+
+
+def is_free(one: Eligible) -> bool:
+    """Whether nothing limits a key: no cap, no half-open lease."""
+    return one.key.caps == UNCAPPED and not one.probes
 
 
 def without_rates(request: AdmitRequest) -> AdmitRequest:

@@ -37,7 +37,7 @@ from keys.core.state import KeyState, merged
 from keys.stores.courier import CALL_TIMEOUT_S, Courier, Health, StoreDown
 from keys.stores.figures import FigureBoard
 from keys.stores.gate import Gate
-from keys.stores.here import admit_here, freed, without_rates
+from keys.stores.here import admit_here, freed, is_free, without_rates
 from keys.stores.mirror import Mirror
 from keys.stores.notes import SharedNotes
 from keys.stores.plain import move_plainly, read_counts, read_states
@@ -108,6 +108,10 @@ class RedisStore(Verbs):
         keys, passed = self.board.eligible(request, now)
         if not keys and not request.callers:
             return Admission(callers_passed=True, passed=passed)
+        if not request.callers and is_free(keys[0]):
+            admission = admit_here(self.board, self.gate, request, now, patience)  # nothing to agree about
+            self._keep(admission.holds)
+            return admission
         with suppress(StoreDown):
             words = admit_words(request, keys, now, patience)
             answer = await self.courier.script(

@@ -8,6 +8,7 @@ from keys.core.dialect import Dialect
 from keys.core.outcome import Cause, Outcome, Verdict
 from proxy.core.errors import Code, Fault
 
+_RATE_LONGEST_S = 3600.0  # no key rests longer for a rate, whatever its upstream asks for
 SKIP_ROWS = 20  # further skips are counted, not listed
 
 _CREDENTIALS = frozenset({Cause.AUTH_INVALID, Cause.PERMISSION_DENIED})
@@ -120,7 +121,8 @@ def _of_causes(causes: set[Cause], attempts: list[Try], waits_s: list[float | No
     told = f" The last one said: {last.message}" if last is not None and last.message else ""
     tried = _tried(len(attempts))
     if causes == {Cause.RATE_LIMITED}:
-        stated = [t.outcome.wait_s for t in attempts if t.outcome is not None and t.outcome.wait_s is not None]
+        told_s = (t.outcome.wait_s for t in attempts if t.outcome is not None)
+        stated = [min(wait, _RATE_LONGEST_S) for wait in told_s if wait is not None]
         known = [wait for wait in waits_s if wait is not None]
         wait = min([*stated, *known], default=60.0)
         text = f"Every upstream key is rate limited ({tried}); try again in {_seconds(wait)}.{told}"

@@ -1,6 +1,6 @@
 """A dry run: what the gateway would do with a request, by the code that decides. Sends and charges nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from proxy.core.wire.jsontext import dumps
 from routing.core import facts as facts_of
 from routing.core.choose import choose
 from routing.core.decide import decide
-from routing.core.decision import Candidate, Decision, Skipped
+from routing.core.decision import Candidate, Decision, Skipped, Target
 from routing.core.facts import Facts
 from routing.core.table import LineInfo, RoutingTable
 from routing.core.views import KeyView, Situation
@@ -99,16 +99,16 @@ def facts_for(dry_run: DryRun, line: LineInfo) -> Facts:
 
 
 def explain(
-    dry_run: DryRun, table: RoutingTable, views: Mapping[int, KeyView], now: datetime, draw: float = 0.5
+    dry_run: DryRun, table: RoutingTable, views: Callable[[Target], Mapping[int, KeyView]], now: datetime
 ) -> dict[str, Any]:
     """Return the decision as JSON values: each rule with its verdict, the candidates in order, and why not the others.
 
-    `views` hold the keys' states. Raises BadDryRunError.
+    `views` tells the keys' states, as far as a target reaches. Raises BadDryRunError.
     """
     line = line_of(dry_run, table)
     facts = facts_for(dry_run, line)
     target = choose(facts, table, now)
-    decision = decide(facts, table, Situation(now=now, draw=draw, keys=views), target)
+    decision = decide(facts, table, Situation(now=now, draw=0.5, keys=views(target)), target)
     return {
         "line": f"{table.tenants[line.tenant_id].slug}/{line.slug}",
         "facts": _facts(facts),

@@ -23,6 +23,7 @@ BYTES_PER_TOKEN = 4
 IMAGE_TOKENS = 1000  # what an image is taken to fill of a context window
 MODEL_NAME_MAX = 512
 GEMINI_STREAM = "streamGenerateContent"
+CONVERSING = frozenset({"chat/completions", "completions", "responses", "messages", "generateContent", GEMINI_STREAM})
 
 _THINKING_OFF = ("none", "disabled", "off")
 _MAX_TOKENS_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
@@ -91,6 +92,11 @@ class Facts:
     @property
     def tools(self) -> bool:
         return self.tool_count > 0
+
+    @property
+    def converses(self) -> bool:
+        """Whether the request is a turn of a conversation; counting its tokens, or embedding, is none."""
+        return self.operation in CONVERSING
 
 
 def read_facts(caller: Caller, inbound: Inbound, body: Mapping[str, Any]) -> Facts:

@@ -30,9 +30,7 @@ class Command(BaseCommand):
             raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
             dry_run = read_dry_run(parse_json(raw))
             table, moment = read_table(), now()
-            model = dry_run.body.get("model")
-            views = stored_views(table, model if isinstance(model, str) else "", moment)
-            shown = explain(dry_run, table, views, moment)
+            shown = explain(dry_run, table, stored_views(moment), moment)
         except OSError as problem:
             raise CommandError(f"{options['file']}: {problem.strerror}") from problem
         except MalformedBody as problem:

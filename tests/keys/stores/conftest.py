@@ -74,6 +74,15 @@ def own_redis() -> Iterator[Server]:
     stop_redis(server)
 
 
+async def subscribed(store: RedisStore, count: int) -> None:
+    """Wait until so many processes listen to the news, and have read what came before."""
+    channel = f"{store.courier.prefix}news"
+    async with asyncio.timeout(5):
+        while dict(await store.courier.client.pubsub_numsub(channel)).get(channel, 0) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    await asyncio.sleep(0.02)
+
+
 Store = EmbeddedStore | RedisStore
 MakeStore = Callable[[], Awaitable[Store]]
 
@@ -93,7 +102,8 @@ async def make_store(request: pytest.FixtureRequest) -> AsyncIterator[MakeStore]
             return store
         await store.open()
         opened.append((store, asyncio.create_task(store.run())))
-        await asyncio.sleep(0.02 if request.param == "redis" else 0)  # subscribed
+        if isinstance(store, RedisStore):
+            await subscribed(store, len(opened))
         return store
 
     yield make

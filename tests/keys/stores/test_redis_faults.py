@@ -22,6 +22,8 @@ from tests.keys.stores.conftest import NOW, Server, eventually, start_redis, sto
 from tests.keys.stores.test_admission import ask, key
 from tests.keys.stores.test_states import SECOND, tell, trip
 
+CAPPED = key(1, concurrency=1000)  # a key without limits is granted without asking Redis
+
 
 @asynccontextmanager
 async def running(url: str, prefix: str = "{pm}:") -> AsyncIterator[RedisStore]:
@@ -40,7 +42,7 @@ async def running(url: str, prefix: str = "{pm}:") -> AsyncIterator[RedisStore]:
 async def bounded(store: RedisStore) -> None:
     """Everything a request does, within a second each."""
     for call in (
-        lambda: store.admit(ask(key(1)), NOW),
+        lambda: store.admit(ask(CAPPED), NOW),
         lambda: tell(store, Cause.SERVED, 1),
         lambda: store.snapshot(NOW),
     ):
@@ -79,12 +81,12 @@ async def test_a_frozen_redis_bounds_every_call_and_recovers_unaided(own_redis: 
 
 async def test_calls_that_queue_behind_a_failing_one_fail_with_it(own_redis: Server) -> None:
     async with running(own_redis.url) as store:
-        await store.admit(ask(key(1)), NOW)
+        await store.admit(ask(CAPPED), NOW)
         os.kill(own_redis.process.pid, signal.SIGSTOP)
         started = time.monotonic()
         calls = []
         for _ in range(5):
-            calls.append(asyncio.create_task(store.admit(ask(key(1)), NOW)))
+            calls.append(asyncio.create_task(store.admit(ask(CAPPED), NOW)))
             await asyncio.sleep(0.01)
         async with asyncio.timeout(5):
             answers = await asyncio.gather(*calls)
@@ -167,9 +169,9 @@ async def test_refused_scripts_are_loud_and_states_stay_shared(
 
 async def test_forgotten_scripts_are_sent_again(own_redis: Server) -> None:
     async with running(own_redis.url) as store, Redis.from_url(own_redis.url) as client:
-        assert not (await store.admit(ask(key(1)), NOW)).degraded
+        assert not (await store.admit(ask(CAPPED), NOW)).degraded
         await client.script_flush()
-        assert not (await store.admit(ask(key(1)), NOW)).degraded
+        assert not (await store.admit(ask(CAPPED), NOW)).degraded
         assert store.health is Health.UP
 
 
@@ -222,7 +224,7 @@ async def test_many_calls_share_a_round_trip(own_redis: Server) -> None:
     async with running(own_redis.url) as store, Redis.from_url(own_redis.url) as client:
         before = (await client.info("commandstats")).get("cmdstat_evalsha", {"calls": 0})["calls"]
         reads = (await client.info("stats"))["total_reads_processed"]
-        await asyncio.gather(*(store.admit(ask(key(1)), NOW) for _ in range(100)))
+        await asyncio.gather(*(store.admit(ask(CAPPED), NOW) for _ in range(100)))
         after = (await client.info("commandstats"))["cmdstat_evalsha"]["calls"]
         assert after - before >= 100
         assert (await client.info("stats"))["total_reads_processed"] - reads < 60
