@@ -6,9 +6,10 @@ than the whole decision, and the body must go through byte for byte.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -41,6 +42,7 @@ from proxy.runtime import Runtime, current
 
 KEEPALIVE_S = 15.0
 INTERNAL = Fault(Code.INTERNAL, "The gateway made a mistake; it has been logged.")
+Work = Callable[[], Coroutine[Any, Any, None]]
 _STREAM_HEADERS = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
 
 
@@ -49,17 +51,16 @@ class CutShortError(Exception):
 
 
 class GatewayStream(StreamingHttpResponse):
-    """A streamed answer. `close` hands the ending over even when the stream never started."""
+    """A streamed answer. `close` hands the ending over, by `left`, even when the stream never started."""
 
-    def __init__(self, call: Call, runtime: Runtime, body: AsyncIterator[bytes], **options: Any) -> None:
+    def __init__(self, call: Call, body: AsyncIterator[bytes], left: Work, **options: Any) -> None:
         super().__init__(body, **options)
-        self._call, self._runtime = call, runtime
+        self._call, self._left = call, left
 
     def close(self) -> None:
         """Safe to call twice and from any thread."""
         super().close()
-        if not self._call.ending.recorded:
-            background.start(leave(self._call, self._runtime))
+        hand_over(self._call, self._left)
 
 
 class ProxyView(APIView):
@@ -112,25 +113,31 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
             done, _ = await asyncio.wait({opening}, timeout=hold_s)
         except asyncio.CancelledError:
             call.abandoned = True
-            background.start(leave_opening(call, opening, runtime))
+            hand_over(call, partial(leave_opening, call, opening, runtime))
             raise
         if not done:
-            body = waiting(call, opening, runtime)
-            return streamed(call, runtime, body, stream_headers(call, ()), as_array=inbound.as_array)
+            body, left = waiting(call, opening, runtime), partial(leave_opening, call, opening, runtime)
+            return streamed(call, body, left, stream_headers(call, ()), as_array=inbound.as_array)
         result = opening.result()
         if endpoint.meter is Meter.COUNT and isinstance(result, Fault) and is_upstreams_fault(result):
             return await estimate(call, runtime)
         return await respond(call, result, runtime, inbound)
     except asyncio.CancelledError:
-        if not call.abandoned:
-            background.start(leave(call, runtime))
+        hand_over(call, partial(leave, call, runtime))
         raise
     except Exception:
         # A mistake of ours: the caller answers it; it must not cost the record or keep slots.
         call.ending.http_status = INTERNAL.status
         call.ending.fail(INTERNAL)
-        background.start(settle.record_quietly(call, runtime))
+        hand_over(call, partial(settle.record_quietly, call, runtime))
         raise
+
+
+def hand_over(call: Call, work: Work) -> None:
+    """Let the background end a call that nobody waits for any more; the first one to say so does it."""
+    if not call.ending.recorded and not call.handed_over:
+        call.handed_over = True
+        background.start(work())
 
 
 async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound: Inbound) -> HttpResponseBase:
@@ -141,9 +148,10 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
     call.dropped = result.dropped
     call.session = settle.session_of(call, result.made)
     if result.whole is None:
-        body = stream(call, result, runtime)
+        passage = passage_of(result)
+        body, left = stream(call, result, passage, runtime), partial(leave_stream, call, result, passage, runtime)
         headers = stream_headers(call, result.headers, result.content_type)
-        return streamed(call, runtime, body, headers, as_array=result.as_array)
+        return streamed(call, body, left, headers, as_array=result.as_array)
     body_bytes = result.whole
     if result.rename is not None:
         body_bytes = rename_model(body_bytes, result.rename.sent, result.rename.shown)
@@ -161,12 +169,12 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
 
 
 def streamed(
-    call: Call, runtime: Runtime, body: AsyncGenerator[bytes, None], headers: dict[str, str], *, as_array: bool
+    call: Call, body: AsyncGenerator[bytes, None], left: Work, headers: dict[str, str], *, as_array: bool
 ) -> GatewayStream:
     """Return a streamed response; as one JSON array where the client asked for that."""
     if as_array:
         body, headers["content-type"] = arrayed(body), "application/json; charset=utf-8"
-    return GatewayStream(call, runtime, body, status=call.ending.http_status or 200, headers=headers)
+    return GatewayStream(call, body, left, status=call.ending.http_status or 200, headers=headers)
 
 
 async def arrayed(body: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -198,9 +206,8 @@ async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpRespo
     return fault_response(call.received, fault, call)
 
 
-async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncGenerator[bytes, None]:
+async def stream(call: Call, answer: Answer, passage: Passage, runtime: Runtime) -> AsyncGenerator[bytes, None]:
     """Relay a stream; its last bytes wait for the record."""
-    passage = passage_of(answer)
     try:
         async for part, is_last in chunks(call, answer, passage, runtime.clock):
             shown = await last_part(call, answer, passage, part, runtime) if is_last else part
@@ -213,8 +220,7 @@ async def stream(call: Call, answer: Answer, runtime: Runtime) -> AsyncGenerator
         yield last
     finally:
         # No await here: a client's disconnect would cancel it. Does nothing when the ending is recorded already.
-        if not call.ending.recorded:
-            background.start(leave_stream(call, answer, passage, runtime))
+        hand_over(call, partial(leave_stream, call, answer, passage, runtime))
 
 
 async def last_part(call: Call, answer: Answer, passage: Passage, part: bytes, runtime: Runtime) -> bytes:
@@ -240,7 +246,7 @@ async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: 
             await asyncio.wait({opening}, timeout=KEEPALIVE_S)
     except (asyncio.CancelledError, GeneratorExit):
         call.abandoned = True
-        background.start(leave_opening(call, opening, runtime))
+        hand_over(call, partial(leave_opening, call, opening, runtime))
         raise
     result = opening.result()
     if isinstance(result, Fault):
@@ -248,8 +254,9 @@ async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: 
         await settle.record_quietly(call, runtime)
         yield event_of(call, result)
         return
-    async for part in stream(call, result, runtime):
-        yield part
+    async with aclosing(stream(call, result, passage_of(result), runtime)) as parts:
+        async for part in parts:
+            yield part
 
 
 async def end_broken(
@@ -280,7 +287,8 @@ async def leave_opening(call: Call, opening: "asyncio.Task[Answer | Fault]", run
     if not opening.done():
         opening.cancel()
         await asyncio.wait({opening}, timeout=1)
-    result = opening.result() if opening.done() and not opening.cancelled() else None
+    ended = opening.done() and not opening.cancelled() and opening.exception() is None
+    result = opening.result() if ended else None
     if isinstance(result, Answer):
         await leave_stream(call, result, passage_of(result), runtime)
     else:

@@ -61,6 +61,7 @@ class Call:
     explained: dict[str, Any] = field(default_factory=dict)  # the decision, for the record
     dropped: tuple[str, ...] = ()  # members that a translation left out
     abandoned: bool = False  # the client left: no further attempt starts
+    handed_over: bool = False  # the background ends it
     idle: bool = False  # failover waits for a slot or pauses: nothing is under way upstream
     caller_holds: tuple[Hold, ...] = ()  # of the line and the gateway key; until the request ends
     key_holds: tuple[Hold, ...] = ()  # of the serving attempt
