@@ -281,6 +281,7 @@ async def leave(call: Call, runtime: Runtime) -> None:
 
 async def leave_opening(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> None:
     """The client left while failover was at work: let the attempt under way say what it used, within bounds."""
+    call.abandoned = True
     call.ending.cancel()
     if not call.idle:
         await asyncio.wait({opening}, timeout=call.policy.drain_s)
