@@ -74,7 +74,10 @@ def main_try(call: Call) -> Try | None:
     served = call.chain.served
     if served is not None:
         return served
-    return next((t for t in reversed(call.chain.attempts) if t.content), None)
+    attempts = call.chain.attempts
+    got = next((t for t in reversed(attempts) if t.content), None)
+    # One that nobody waited for to its end is nobody's answer; what it used is a cost all the same.
+    return got if got is not None or not attempts or attempts[-1].usage is None else attempts[-1]
 
 
 def _usage(call: Call, made: Try | None) -> Usage:
