@@ -98,9 +98,9 @@ def _usage(call: Call, made: Try | None) -> Usage:
 def _completed(call: Call, made: Try | None, usage: Usage) -> Usage:
     """Return what amounts are reckoned from: an answer that died may have told its input and not yet its output."""
     known = usage.input_tokens is not None and usage.output_tokens is not None
-    if made is None or known or not call.ending.delivered:
+    if made is None or known:
         return usage
-    return _estimated(call, made, usage)
+    return _estimated(call, made, usage) if call.ending.delivered else _as_far_as_told(made)
 
 
 def _estimated(call: Call, made: Try, seen: Usage | None) -> Usage:
