@@ -117,6 +117,39 @@ def test_when_all_fail_before_content_the_client_gets_a_real_status(gateway, up,
     assert outcomes(gateway.record(caught.value)) == [("k1", "overloaded"), ("k2", "overloaded")]
 
 
+class TestLostAttempts:
+    """Report 14: what an attempt used that came to nothing is its key's waste; the line is billed once."""
+
+    def test_usage_before_an_error_event(self, gateway, up):
+        world = gateway.serving(up, "k-1", "k-2", upstream={"dialect": "anthropic"})
+        up.script("k-1", sse_error_after(0))
+        body = {"model": "claude", "max_tokens": 9, "messages": MESSAGES, "stream": True}
+        record = gateway.record(gateway.post(world, body, path="/v1/messages"))
+        lost, served = attempts(record)
+        assert (lost.outcome, lost.input_tokens, served.outcome) == ("overloaded", 25, "served")
+        assert (lost.waste, lost.cost, served.cost) == (Decimal("0.0000625"), None, CHARGE)
+        assert (record.charge, record.cost, record.waste) == (CHARGE, CHARGE, lost.waste)
+        assert ledger(record) == [("charge", CHARGE), ("cost", CHARGE), ("waste", lost.waste)]
+
+    def test_usage_before_a_cut(self, gateway, up):
+        world = gateway.serving(up, "k-1", "k-2")
+        quiet = b'data: {"choices":[{"index":0,"delta":{"role":"assistant"}}],'
+        quiet += b'"usage":{"prompt_tokens":25,"completion_tokens":7}}\n\n'
+        up.script("k-1", broken(sse(quiet, b": behind"), Ending.RESET, events=1))
+        record = gateway.record(gateway.post(world, chat(stream=True)))
+        assert (record.waste, record.charge) == (CHARGE, CHARGE)
+        assert attempts(record)[0].output_tokens == 7
+
+    def test_when_all_attempts_are_lost(self, gateway, up):
+        world = gateway.serving(up, "k-1", "k-2", upstream={"dialect": "anthropic"})
+        up.default(sse_error_after(0))
+        body = {"model": "claude", "max_tokens": 9, "messages": MESSAGES, "stream": True}
+        record = gateway.record(gateway.post(world, body, path="/v1/messages"))
+        assert (record.status, record.charge, record.cost) == ("failed", 0, None)
+        assert record.waste == 2 * Decimal("0.0000625")
+        assert ledger(record) == [("waste", Decimal("0.0000625"))] * 2
+
+
 class TestAnthropic:
     @pytest.fixture
     def world(self, gateway, up):
