@@ -82,11 +82,19 @@ async def open_answer(exchange: Exchange, asked: Asked, until: float) -> Opened:
     """
     if exchange.status is None:
         return Opened(failed=Reply(status=None, fault=exchange.fault, dialect=asked.dialect))
+    held: list[Event] = []
+    opened = await _opened(exchange, asked, held, until)
+    if opened.failed is not None:
+        opened.events = held  # they may tell what the attempt used
+    return opened
+
+
+async def _opened(exchange: Exchange, asked: Asked, held: list[Event], until: float) -> Opened:
     try:
         async with asyncio.timeout_at(until):
-            opened = await _open(exchange, asked)
+            opened = await _open(exchange, asked, held)
         held_whole = asked.full and opened.failed is None and opened.whole is None and opened.content_type == SSE
-        return await _fill(exchange, asked, opened) if held_whole else opened
+        return await _fill(exchange, asked, opened, held) if held_whole else opened
     except TimeoutError:
         return Opened(failed=_reply(exchange, asked, b"", fault="silence"))
     except BrokeError as problem:
@@ -95,22 +103,22 @@ async def open_answer(exchange: Exchange, asked: Asked, until: float) -> Opened:
         return Opened(failed=_reply(exchange, asked, str(problem).encode(), usable=False))
 
 
-async def _open(exchange: Exchange, asked: Asked) -> Opened:
+async def _open(exchange: Exchange, asked: Asked, held: list[Event]) -> Opened:
     if exchange.status is None or not 200 <= exchange.status < 300:  # noqa: PLR2004  # the class of successes
         return Opened(failed=_reply(exchange, asked, await exchange.read(ERROR_BODY_MAX)))
     if asked.meter is Meter.MEDIA:
-        return await _open_media(exchange, asked)
+        return await _open_media(exchange, asked, held)
     if asked.stream:
-        return await _open_stream(exchange, asked)
+        return await _open_stream(exchange, asked, held)
     return _judge_whole(exchange, asked, await exchange.read(WHOLE_MAX))
 
 
-async def _open_media(exchange: Exchange, asked: Asked) -> Opened:
+async def _open_media(exchange: Exchange, asked: Asked, held: list[Event]) -> Opened:
     """Sound, pictures, transcripts: what comes back depends on the model as much as on the request."""
     told = exchange.headers.get("content-type", "")
     named = told.partition(";")[0].strip().lower()
     if named == "text/event-stream":
-        return await _open_stream(exchange, asked)
+        return await _open_stream(exchange, asked, held)
     if asked.operation == "audio/speech" and named not in _NO_SOUND:
         first = await exchange.chunk()
         if not first:
@@ -122,7 +130,7 @@ async def _open_media(exchange: Exchange, asked: Asked) -> Opened:
     return _judge_whole(exchange, asked, body)
 
 
-async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
+async def _open_stream(exchange: Exchange, asked: Asked, held: list[Event]) -> Opened:
     first = b""
     while (begins := _begins_stream(first, asked.dialect)) is None:
         data = await exchange.chunk()
@@ -133,7 +141,6 @@ async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
         body = first + await exchange.read(ERROR_BODY_MAX)
         return Opened(failed=_reply(exchange, asked, body, usable=False))
     framer: Cutter = ArrayCutter() if first.lstrip(_BLANK).startswith(b"[") else Framer()
-    held: list[Event] = []
     size, data = 0, first
     while True:
         size += len(data)
@@ -150,9 +157,8 @@ async def _open_stream(exchange: Exchange, asked: Asked) -> Opened:
         data = await exchange.chunk()
 
 
-async def _fill(exchange: Exchange, asked: Asked, opened: Opened) -> Opened:
+async def _fill(exchange: Exchange, asked: Asked, opened: Opened, held: list[Event]) -> Opened:
     """Hold the whole answer back, so that even its death fails over; past 4 MiB or 120 s the opening is committed."""
-    opened.events = held = list(opened.events)
     size = 0
     try:
         async with asyncio.timeout(FULL_S):

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from billing.core.tokens import Usage
 from billing.core.usage import UsageMeter
 from keys.core.dialect import Dialect
 from proxy.core.chain import Try
@@ -82,6 +83,15 @@ _GENERATED: Final = re.compile(
     rb'"(?:content|text|refusal|reasoning_content|reasoning|delta|thinking|partial_json|arguments)"'
     rb'\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
 )
+
+
+def usage_seen(dialect: Dialect, events: Sequence[Event], semantics: str) -> Usage | None:
+    """Return what events report of usage; of a stream that came to nothing, this is what it may have cost."""
+    meter = UsageMeter(dialect, semantics)
+    for event in events:
+        if has_usage(event.raw) and (payload := event_payload(event)) is not None:
+            meter.feed(payload)
+    return meter.result()
 
 
 def generated_bytes(raw: bytes) -> int:

@@ -170,8 +170,16 @@ def _wastes(call: Call) -> list[tuple[int, Decimal | None]]:
     found: list[tuple[int, Decimal | None]] = []
     for index, made in lost:
         price = price_of(call, made)
-        found.append((index, _scaled(call, made, price, made.usage or NO_USAGE, _rate(call, price))))
+        found.append((index, _scaled(call, made, price, _as_far_as_told(made), _rate(call, price))))
     return found
+
+
+def _as_far_as_told(made: Try) -> Usage:
+    """Return a lost attempt's usage; output that it did not come to tell is reckoned from what was generated."""
+    usage = made.usage if made.usage is not None else NO_USAGE
+    if usage.input_tokens is None or usage.output_tokens is not None:
+        return usage
+    return replace(usage, output_tokens=-(-made.output_bytes // _BYTES_PER_TOKEN))
 
 
 def _total(amounts: list[Decimal | None]) -> Decimal | None:
