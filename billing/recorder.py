@@ -17,7 +17,7 @@ from pathlib import Path
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connections, transaction
 
-from billing import rows
+from billing import metrics, rows
 from billing.core.record import Bundle
 from billing.logline import log_requests
 from billing.spool import Spool
@@ -150,7 +150,7 @@ class Recorder:
         else:
             self.healthy = True
             _answer(group, taken=True)
-            log_requests([waiting.bundle for waiting in group])
+            _tell([waiting.bundle for waiting in group])
 
     def _spool_orphans(self, group: Sequence[_Waiting]) -> None:
         left = [waiting.bundle for waiting in group if waiting.orphaned]
@@ -169,7 +169,7 @@ class Recorder:
             _answer([waiting], taken=False)
         else:
             _answer([waiting], taken=True)
-            log_requests([waiting.bundle])
+            _tell([waiting.bundle])
 
     def _insert_or_set_aside(self, bundle: Bundle) -> None:
         """Insert one request; one that the database will never take goes to a file of its own, for a person."""
@@ -227,6 +227,11 @@ class Recorder:
         self._replay_due = time.monotonic() + _IDLE_S
         # The next group opens a new connection.
         connections[self._alias].close()
+
+
+def _tell(bundles: Sequence[Bundle]) -> None:
+    log_requests(bundles)
+    metrics.observe(bundles)
 
 
 def _with_other_id(bundle: Bundle) -> Bundle:

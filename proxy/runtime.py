@@ -14,7 +14,11 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from billing.budgets import Budgets
 from billing.recorder import Recorder
+from billing.stores.embedded import EmbeddedReservations
+from billing.stores.protocol import Reservations
+from billing.stores.redis import RedisReservations
 from keys import events
 from keys.core.addresses import refusal
 from keys.core.pool import rows_of_pool
@@ -44,6 +48,7 @@ class Runtime:
     transport: Transport
     recorder: Recorder
     threads: ThreadPoolExecutor
+    budgets: Budgets
     calls: dict[str, Call] = field(default_factory=dict)
     usage_refused: set[int] = field(default_factory=set)  # upstreams that do not know stream_options
     clock: Callable[[], float] = time.monotonic
@@ -78,11 +83,14 @@ async def open_runtime() -> Runtime:
         transport=Transport(_guard()),
         recorder=Recorder(Path(settings.POINTSMAN_DATA) / "spool"),
         threads=threads,
+        budgets=Budgets(_reservations(), ThreadPoolExecutor(1, thread_name_prefix="budgets"), timezone.now),
     )
     await asyncio.to_thread(runtime.keeper.start)
     await store.open()
+    await runtime.budgets.open()
     await runtime.transport.open()
     runtime.recorder.start()
+    background.start(runtime.budgets.run(), upkeep=True)
     background.start(store.run(), upkeep=True)
     background.start(_serve_inbox(runtime), upkeep=True)
     if isinstance(store, RedisStore):
@@ -108,12 +116,17 @@ def _store() -> StateStore:
     return EmbeddedStore(DatabasePersistence(), clock=timezone.now)
 
 
+def _reservations() -> Reservations:
+    return RedisReservations(client_of(settings.REDIS_URL)) if settings.REDIS_URL else EmbeddedReservations()
+
+
 async def close_runtime(runtime: Runtime) -> None:
     """Finish what is under way, write what is unsaved, stop the threads."""
     _Holder.current = None
     await background.settle_requests(DRAIN_S)
     await background.cancel_upkeep()
     await runtime.store.close()
+    await runtime.budgets.close()
     await runtime.recorder.stop()
     await runtime.transport.close()
     await asyncio.to_thread(runtime.keeper.stop)

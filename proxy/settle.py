@@ -4,7 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
+from billing.core.record import Bundle
 from billing.recorder import NotDurableError
 from keys.core.admission import SettleRequest
 from keys.core.classify import classify
@@ -39,7 +41,29 @@ async def durable(call: Call, runtime: Runtime) -> None:
     background.start(give_back(call, runtime))
     if logger.isEnabledFor(logging.INFO):
         logger.info("%s", log_line(call, runtime.clock()))
-    await runtime.recorder.write(bundle_of(call, runtime.clock()))
+    bundle, recorded = bundle_of(call, runtime.clock()), True
+    try:
+        await runtime.recorder.write(bundle)
+    except NotDurableError:
+        recorded = False
+        raise
+    finally:
+        if runtime.budgets.holds(call.received.request_id):
+            # No await here: a client's disconnect would cancel it; the rows are with the recorder by then.
+            background.start(settle_budgets(bundle, runtime, recorded=recorded))
+
+
+async def settle_budgets(bundle: Bundle, runtime: Runtime, *, recorded: bool) -> None:
+    """Count what a call cost once it is recorded, or take its reservation back."""
+    request_id = bundle.record.request_id
+    if not recorded:
+        await runtime.budgets.release(request_id)
+        return
+    accounts: dict[int, Decimal] = {}
+    for row in bundle.ledger:
+        if row.account_id is not None and row.kind in {"cost", "waste"}:
+            accounts[row.account_id] = accounts.get(row.account_id, Decimal(0)) + row.amount
+    await runtime.budgets.settle(request_id, bundle.record.charge or Decimal(0), accounts)
 
 
 async def record_quietly(call: Call, runtime: Runtime) -> None:

@@ -10,6 +10,7 @@ from django.db import DatabaseError, InterfaceError, connection, connections, tr
 
 from billing.models import Budget
 from billing.pricebook import read_prices
+from billing.spent import read_budgets
 from keys.core.addresses import complete_base_url
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy, overridden
@@ -61,6 +62,7 @@ def read_table() -> RoutingTable:
             routes=_routes(),
             default_routes=dict(Route.objects.filter(is_default=True).values_list("tenant_id", "pk")),
             prices=read_prices({pk: row.timezone for pk, row in tenants.items()}),
+            budgets=read_budgets(),
             wordings=read_rules(),
         )
 

@@ -49,21 +49,24 @@ class BudgetInfo:
 
 @dataclass(frozen=True, slots=True)
 class BudgetBook:
-    """All budgets; the hard ones by whom they bind."""
+    """All budgets, by whom they bind."""
 
     budgets: tuple[BudgetInfo, ...] = ()
-    _hard: Mapping[tuple[str, int], tuple[BudgetInfo, ...]] = field(init=False, repr=False, compare=False)
+    _owned: Mapping[tuple[str, int], tuple[BudgetInfo, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         found: dict[tuple[str, int], list[BudgetInfo]] = {}
         for budget in self.budgets:
-            if budget.hard:
-                found.setdefault((budget.owner, _owner_id(budget)), []).append(budget)
-        object.__setattr__(self, "_hard", {key: tuple(rows) for key, rows in found.items()})
+            found.setdefault((budget.owner, _owner_id(budget)), []).append(budget)
+        object.__setattr__(self, "_owned", {key: tuple(rows) for key, rows in found.items()})
 
-    def hard(self, owner: str, owner_id: int) -> tuple[BudgetInfo, ...]:
-        """Return the hard budgets of a line, tenant or account."""
-        return self._hard.get((owner, owner_id), ())
+    def of(self, owner: str, owner_id: int | None) -> tuple[BudgetInfo, ...]:
+        """Return the budgets of a line, tenant or account."""
+        return () if owner_id is None else self._owned.get((owner, owner_id), ())
+
+    def hard(self, owner: str, owner_id: int | None) -> tuple[BudgetInfo, ...]:
+        """Return those that refuse calls."""
+        return tuple(budget for budget in self.of(owner, owner_id) if budget.hard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,44 @@ def closed_accounts(request: ReserveRequest, refused: Iterable[str]) -> frozense
     return frozenset(
         claim.account_id for claim in request.claims if claim.scope in scopes and claim.account_id is not None
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A call that wants to start. `claims` pairs each hard budget with the call's estimate in its currency.
+
+    `budgets` are the ids of all budgets that the call will count in, soft ones included. `currency` is that of the
+    amounts it will be settled with.
+    """
+
+    request_id: str
+    tenant_id: int
+    at: datetime
+    currency: str
+    claims: tuple[tuple[BudgetInfo, Decimal], ...]
+    budgets: frozenset[int] = frozenset()
+    free: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """`closed`: accounts whose own budget is spent; the call goes without them."""
+
+    closed: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRefused:
+    """`spent` None = not known here. `resets_at` None = never by itself."""
+
+    budget: BudgetInfo
+    spent: Decimal | None
+    resets_at: datetime | None
+
+    @property
+    def limit(self) -> str:
+        """Name the limit for the record."""
+        return f"budget:{self.budget.owner}:{self.budget.period}"
 
 
 def _owner_id(budget: BudgetInfo) -> int:

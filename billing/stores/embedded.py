@@ -79,6 +79,15 @@ class EmbeddedReservations:
                 for claim in claims:
                     self._scope(claim.scope, at).held[request_id] = (claim.estimate, at + LEASE_S)
 
+    async def open(self) -> None:
+        return None
+
+    async def run(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
     async def mark(self, scope: str, now: datetime) -> str:
         row = self._scope(scope, now.timestamp())
         row.mark += 1

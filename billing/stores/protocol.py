@@ -34,6 +34,15 @@ class Reservations(Protocol):
     async def renew(self, holds: Mapping[str, Sequence[Claim]], now: datetime) -> None:
         """Extend the leases of calls in flight (request id -> what it holds); makes lost ones again."""
 
+    async def open(self) -> None:
+        """Look whether the store is there; its being down is no error."""
+
+    async def run(self) -> None:
+        """Upkeep until cancelled."""
+
+    async def close(self) -> None:
+        """Send what is queued."""
+
     async def mark(self, scope: str, now: datetime) -> str:
         """Begin a look at the ledger; returns what `load` wants to know of it."""
 

@@ -5,6 +5,7 @@ The codes are documented in the README and are the label of the error metric.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 
@@ -94,6 +95,7 @@ class Fault:
     body: bytes | None = field(default=None, repr=False)
     content_type: str = "application/json"
     refusal_limit: str = ""  # which limit or budget refused, for the record
+    refusal_until: datetime | None = None
 
     @property
     def status(self) -> int:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from billing.core.pricing import PriceBook
+from billing.core.reserving import BudgetBook
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy
 from keys.core.rulebook import DEFAULT_RULES
@@ -176,4 +177,5 @@ class RoutingTable:
     routes: Mapping[int, RouteInfo]
     default_routes: Mapping[int, int]  # tenant id -> route id
     prices: PriceBook
+    budgets: BudgetBook = field(default_factory=BudgetBook)
     wordings: Rules = DEFAULT_RULES
