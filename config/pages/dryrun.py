@@ -153,10 +153,7 @@ def dry_run_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
 
 def explained(asked: DryRun, moment: datetime) -> dict[str, Any]:
     """Explain a request by the configuration and the key states as they are stored. Raises BadDryRunError."""
-    table = read_table()
-    model = asked.body.get("model")
-    views = stored_views(table, model if isinstance(model, str) else "", moment)
-    return explain(asked, table, views, moment)
+    return explain(asked, read_table(), stored_views(moment), moment)
 
 
 def _download(told: Mapping[str, Any]) -> JsonResponse:
