@@ -12,7 +12,7 @@ django_application = get_asgi_application()
 from config import health  # noqa: E402  # Django must be set up first
 from proxy import entry, runtime  # noqa: E402
 
-_HEALTH = {"/healthz": health.alive, "/readyz": health.ready}
+_HEALTH = {"/healthz": health.alive, "/readyz": health.ready, "/metrics": health.metrics}
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -24,7 +24,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     if entry.is_ours(path):
         await entry.serve(scope, receive, send)
     elif path in _HEALTH:
-        await _HEALTH[path](send)
+        await _HEALTH[path](scope, send)
     elif path == "/api/hello":
         await health.hello(send)
     else:

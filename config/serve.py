@@ -78,6 +78,11 @@ def main(arguments: list[str]) -> int:
     except (start_lock.Taken, listener.PortInUse) as exc:
         print(exc, file=sys.stderr)  # noqa: T201  # a command line's answer
         return 1
+    if settings.POINTSMAN_WORKERS > 1:
+        # Read when the metrics' module is first imported, with the application below.
+        folder = settings.POINTSMAN_DATA / "metrics"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(make_server(), sock))
     return 0

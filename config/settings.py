@@ -25,6 +25,7 @@ POINTSMAN_DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 POINTSMAN_ALLOW_PRIVATE_UPSTREAMS = variables.parsed(
     "POINTSMAN_ALLOW_PRIVATE_UPSTREAMS", "off", private_upstreams.parse
 )
+POINTSMAN_METRICS_TOKEN = variables.text("POINTSMAN_METRICS_TOKEN")
 REDIS_URL = variables.text("REDIS_URL")
 POINTSMAN_EMBEDDED = not REDIS_URL
 

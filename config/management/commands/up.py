@@ -3,6 +3,7 @@
 import http.client
 import os
 import secrets
+import shutil
 import socket
 import sys
 import urllib.parse
@@ -13,7 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core import checks
-from django.core.management import call_command, get_commands
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError, connection, connections
 
@@ -42,8 +43,9 @@ class Command(BaseCommand):
         except (listener.PortInUse, start_lock.Taken) as exc:
             raise CommandError(str(exc)) from exc
         migrate()
-        if "check_config" in get_commands():
-            call_command("check_config")
+        call_command("check_config")
+        # Figures of processes that are gone: counters begin anew with the service.
+        shutil.rmtree(settings.POINTSMAN_DATA / "metrics", ignore_errors=True)
         prepared = prepare_demo(listener.url(sock)) if demo else None
         password = create_first_admin()
         connections.close_all()
