@@ -2,6 +2,7 @@
 
 from django.db import transaction
 from django.db.models import F
+from django.db.models.expressions import CombinedExpression
 
 from keys.models import StateInbox, UpstreamKey
 from tenants.core.credentials import digest_of, malformed, tail_of
@@ -33,7 +34,10 @@ def save_key(*, key: UpstreamKey, secret: str | None = None) -> UpstreamKey:
         set_secret(key, secret)
         if changed:
             key.epoch = F("epoch") + 1
-    key.save()
+    # A revive or a probe at the same moment writes columns of its own; they must not be written back.
+    kept = {"probe_due"} if isinstance(key.epoch, CombinedExpression) else {"probe_due", "epoch"}
+    names = [column.name for column in key._meta.concrete_fields if not column.primary_key and column.name not in kept]
+    key.save(update_fields=None if key._state.adding else names)
     key.refresh_from_db()
     if changed:
         StateInbox.objects.create(command="set_epoch", payload={"key_id": key.pk, "epoch": key.epoch})
