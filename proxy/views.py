@@ -20,6 +20,7 @@ from billing.recorder import NotDurableError
 from keys.core.outcome import Reply
 from proxy import background, local, settle
 from proxy.admit import admit
+from proxy.afford import afford
 from proxy.core.answer import SSE, Answer, Passage
 from proxy.core.call import Call, Received
 from proxy.core.chain import Chain
@@ -105,6 +106,7 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
                 if endpoint.meter is Meter.COUNT and is_served_by_others(call, runtime):
                     return await estimate(call, runtime)
                 raise Refused(refusal_fault(decision.refusal))
+            decision = await afford(call, decision, runtime)
         except Refused as refused:
             return await finish_failed(call, refused.fault, runtime)
         opening = background.spawn(Failover(call, inbound, decision, runtime).run())
