@@ -2,7 +2,6 @@
 
 from django.db import transaction
 from django.db.models import F
-from django.db.models.expressions import CombinedExpression
 
 from keys.models import StateInbox, UpstreamKey
 from tenants.core.credentials import digest_of, malformed, tail_of
@@ -29,13 +28,14 @@ def set_secret(key: UpstreamKey, secret: str) -> None:
 def save_key(*, key: UpstreamKey, secret: str | None = None) -> UpstreamKey:
     """Save a key. A new secret starts a new epoch: what was learnt about the old one no longer counts."""
     changed = False
+    anew = False
     if secret is not None:
-        changed = key.pk is not None and key.digest != secret_digest(secret)
+        anew = key.pk is not None and key.digest != secret_digest(secret)
         set_secret(key, secret)
-        if changed:
+        if anew:
             key.epoch = F("epoch") + 1
     # A revive or a probe at the same moment writes columns of its own; they must not be written back.
-    kept = {"probe_due"} if isinstance(key.epoch, CombinedExpression) else {"probe_due", "epoch"}
+    kept = {"probe_due"} if anew else {"probe_due", "epoch"}
     names = [column.name for column in key._meta.concrete_fields if not column.primary_key and column.name not in kept]
     key.save(update_fields=None if key._state.adding else names)
     key.refresh_from_db()

@@ -22,9 +22,10 @@ def test_requests_attempts_and_tokens_are_counted(gateway, up):
         return value(gateway.get(None, "/metrics").text, name) - value(before, name) == by
 
     finished = 'pointsman_requests_total{code="",dialect="openai",session="new",status="finished"}'
-    wait_until(lambda: grown(finished, 1))
+    # Attempts are counted last.
+    wait_until(lambda: grown('pointsman_attempts_total{outcome="served",upstream="u2"}', 1))
     assert grown('pointsman_attempts_total{outcome="rate_limited",upstream="u1"}', 1)
-    assert grown('pointsman_attempts_total{outcome="served",upstream="u2"}', 1)
+    assert grown(finished, 1)
     assert grown('pointsman_tokens_total{kind="input"}', 25)
     assert grown("pointsman_request_seconds_count", 1)
 
