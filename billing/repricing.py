@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
+from billing.core.csvtext import plain_decimal
 from billing.core.pricing import PriceBook, PriceRow, amount_of
 from billing.core.tokens import Usage, UsageSource
 from billing.models import Attempt, LedgerEntry, RequestRecord, Statement
@@ -95,8 +96,14 @@ def _bill(row: RequestRecord, terms: _Terms) -> Decimal | None:
 
 
 def _kept(price: PriceRow, rate: Fraction, for_line: Decimal, for_us: Decimal) -> dict[str, str]:
-    kept = {name: str(value) for name, value in asdict(price).items() if value is not None and name != "tenant_id"}
-    return kept | {"charge_multiplier": str(for_line), "cost_multiplier": str(for_us), "rate": str(rate)}
+    """Return the price as a record keeps it."""
+    kept = {
+        name: plain_decimal(value) if isinstance(value, Decimal) else str(value)
+        for name, value in asdict(price).items()
+        if value is not None and name != "tenant_id"
+    }
+    multipliers = {"charge_multiplier": plain_decimal(for_line), "cost_multiplier": plain_decimal(for_us)}
+    return kept | multipliers | {"rate": str(rate)}
 
 
 def _book(row: RequestRecord, charge: Decimal, cost: Decimal) -> None:

@@ -53,8 +53,8 @@ def bundle_of(call: Call, clock_s: float) -> Bundle:
     record.charge, record.cost, record.waste = amounts.charge, amounts.cost, total_waste
     record.estimated = billed.source is UsageSource.ESTIMATED
     record.priced = amounts.priced
-    if amounts.price is not None and made is not None:
-        record.price_id = amounts.price.id
+    if made is not None and not call.free:
+        record.price_id = amounts.price.id if amounts.price is not None else None
         record.price = _price_copy(amounts.price, call, made)
     booked = _Booked(call, made, amounts, wastes)
     attempts = tuple(_attempt(booked, index, t) for index, t in enumerate(call.chain.tries))
@@ -212,6 +212,7 @@ def _record(call: Call, made: Try | None, usage: Usage, day: date, clock_s: floa
         error_code=fault.code.value if fault is not None else "",
         message=fault.message[:_MESSAGE_MAX] if fault is not None else "",
         refusal_limit=fault.refusal_limit if fault is not None else "",
+        refusal_until=fault.refusal_until if fault is not None else None,
         duration_ms=call.elapsed_ms(clock_s),
         first_content_ms=ending.first_content_ms,
         session=call.session,
@@ -242,23 +243,23 @@ def _tokens(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _price_copy(price: PriceRow, call: Call, made: Try) -> dict[str, Any]:
-    """Return the price used, as text: later edits of the list leave history alone. Not to be changed."""
+def _price_copy(price: PriceRow | None, call: Call, made: Try) -> dict[str, Any]:
+    """Return the price used, as text: later edits of the list leave history alone. Not to be changed.
+
+    A call without a price keeps its multipliers, for the day that it gets one.
+    """
     return _price_text(price, call.admitted.line.charge_multiplier, _cost_multiplier(call, made), _rate(call, price))
 
 
 @lru_cache(maxsize=1024)
-def _price_text(price: PriceRow, charge: Decimal, cost: Decimal, rate: Fraction | None) -> dict[str, Any]:
+def _price_text(price: PriceRow | None, charge: Decimal, cost: Decimal, rate: Fraction | None) -> dict[str, Any]:
     kept = {
         name: plain_decimal(value) if isinstance(value, Decimal) else str(value)
-        for name, value in asdict(price).items()
+        for name, value in (asdict(price) if price is not None else {}).items()
         if value is not None and name != "tenant_id"
     }
-    return kept | {
-        "charge_multiplier": plain_decimal(charge),
-        "cost_multiplier": plain_decimal(cost),
-        "rate": str(rate),
-    }
+    kept |= {"charge_multiplier": plain_decimal(charge), "cost_multiplier": plain_decimal(cost)}
+    return kept if rate is None else kept | {"rate": str(rate)}
 
 
 def _cost_multiplier(call: Call, made: Try) -> Decimal:
