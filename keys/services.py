@@ -28,14 +28,13 @@ def set_secret(key: UpstreamKey, secret: str) -> None:
 def save_key(*, key: UpstreamKey, secret: str | None = None) -> UpstreamKey:
     """Save a key. A new secret starts a new epoch: what was learnt about the old one no longer counts."""
     changed = False
-    anew = False
     if secret is not None:
-        anew = key.pk is not None and key.digest != secret_digest(secret)
+        changed = key.pk is not None and key.digest != secret_digest(secret)
         set_secret(key, secret)
-        if anew:
+        if changed:
             key.epoch = F("epoch") + 1
     # A revive or a probe at the same moment writes columns of its own; they must not be written back.
-    kept = {"probe_due"} if anew else {"probe_due", "epoch"}
+    kept = {"probe_due"} if changed else {"probe_due", "epoch"}
     names = [column.name for column in key._meta.concrete_fields if not column.primary_key and column.name not in kept]
     key.save(update_fields=None if key._state.adding else names)
     key.refresh_from_db()
