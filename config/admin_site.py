@@ -16,6 +16,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("pool/", "pool", "config.pages.pool.pool_page"),
     ("pool/paste/", "pool_paste", "config.pages.paste.paste_page"),
     ("dry-run/", "dry_run", "config.pages.dryrun.dry_run_page"),
+    ("classifier/", "classifier", "config.pages.classifier.classifier_page"),
 )
 
 

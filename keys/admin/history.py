@@ -1,5 +1,7 @@
 """What happened to keys and accounts, and the operator's own wording rules."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
@@ -8,9 +10,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from keys.core.outcome import Cause, Scope
+from keys.core.wording import WordingRule as Rule
 from keys.core.wording import checked
 from keys.models import KeyEvent, WordingRule
 from keys.standing import cause_words
+from keys.wordings import rule_of
 from tenants.adminbase import NOBODY, ReadOnlyAdmin, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, chip
 from tenants.formfields import NumbersField
@@ -65,6 +69,8 @@ class WordingRuleForm(forms.ModelForm):  # type: ignore[type-arg]  # django-stub
         choices=[("", gettext_lazy("as the class has it")), *((scope.value, scope.value) for scope in Scope)],
     )
 
+    rule: Rule | None = None  # as the classifier reads it; set by clean()
+
     class Meta:
         model = WordingRule
         fields = "__all__"
@@ -76,6 +82,17 @@ class WordingRuleForm(forms.ModelForm):  # type: ignore[type-arg]  # django-stub
             return checked(pattern)
         except ValueError as problem:
             raise ValidationError(str(problem)) from None
+
+    def clean(self) -> dict[str, Any]:
+        """Hold the whole row to what the classifier can read."""
+        super().clean()
+        if not self.errors:
+            names = ("name", "field", "pattern", "cause", "scope", "reason", "statuses")
+            try:
+                self.rule = rule_of(WordingRule(**{name: self.cleaned_data.get(name) or "" for name in names}))
+            except (ValueError, TypeError) as problem:
+                raise ValidationError(str(problem)) from None
+        return self.cleaned_data
 
 
 @admin.register(WordingRule)

@@ -3,6 +3,7 @@
 import pytest
 from django.urls import reverse
 
+from keys.models import WordingRule
 from tests import factories
 from tests.browser.test_admin_flow import PASSWORD, PHONE, log_in, sideways
 from tests.config.admin_world import member, team
@@ -14,6 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def alpha():
     made = team("alpha")
     boss = member(made.tenant, "admin")
+    boss.is_superuser = True
     boss.set_password(PASSWORD)
     boss.save()
     type(made.rows["routing.RoutingRule"]).objects.update(position=5)
@@ -45,3 +47,29 @@ def test_a_request_is_explained(open_page, live_server, alpha, shoot, width, sch
     assert "switched off" in page.locator(".steps").nth(2).inner_text()
     shoot(page, f"tools-{scheme}-{width}-dry-run")
     assert sideways(page) <= 0
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (PHONE, "light"), (1280, "dark")])
+def test_an_error_becomes_a_rule(open_page, live_server, alpha, shoot, width, scheme):
+    record = alpha.rows["billing.RequestRecord"]
+    for n in range(2, 5):
+        factories.AttemptFactory(
+            record=record, n=n, outcome="overloaded", status=503, evidence="status:503",
+            message=f"the hamster {n} is asleep, come back after its nap",
+        )  # fmt: skip
+    page = open_page(width=width, scheme=scheme)
+    log_in(page, live_server)
+    page.goto(live_server.url + reverse("admin:classifier"))
+    shoot(page, f"tools-{scheme}-{width}-classifier-list")
+    assert sideways(page) <= 0
+    page.click("a:has-text('Take it')")
+    page.click("button:has-text('Classify')")
+    assert "HTTP status alone" in page.locator(".callout").inner_text()
+    shoot(page, f"tools-{scheme}-{width}-classifier-unknown")
+    page.select_option("#id_rule-cause", "rate_limited")
+    page.click("button:has-text('Add this rule')")
+    assert "your own wording rule" in page.locator(".callout").inner_text()
+    assert "hamster 4 is asleep" in page.locator(".pasted mark").inner_text()
+    shoot(page, f"tools-{scheme}-{width}-classifier-rule")
+    assert sideways(page) <= 0
+    assert WordingRule.objects.get().cause == "rate_limited"
