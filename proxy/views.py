@@ -349,6 +349,7 @@ def fault_response(received: Received, fault: Fault, call: Call | None = None) -
         context = FaultContext(
             request_id=received.request_id,
             param=fault.param,
+            daily=fault.code is Code.BUDGET_SPENT,
             retry_s=fault.wait_s if fault.wait_s is None else max(fault.wait_s, retry_after(fault.wait_s)),
         )
         body = error_body(received.dialect, fault.status, fault.code.value, fault.message, context=context)
