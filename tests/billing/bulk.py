@@ -72,7 +72,8 @@ def booked(
     outcome = BROKE if end is End.FAILED else SERVED
     made = Try(target=target, outcome=outcome, usage=used, content=delivered, ms=5)
     ending = Ending(delivered=delivered)
-    call = Call(Admitted(received, table, tenant, line, key), "chat", facts, Chain((made,)), ending)
+    admitted = Admitted(received, table, tenant, line, key)
+    call = Call(admitted, "chat", facts=facts, chain=Chain((made,)), ending=ending)
     if end is End.FAILED:
         ending.fail(Fault(Code.UPSTREAM_FAILED, "it broke"))
     elif end is End.CANCELLED:
