@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from proxy import background
@@ -19,7 +19,7 @@ from proxy.core.coding import TooLargeError, UndecodableError, codings_of, decod
 from proxy.core.endpoints import dialect_of
 from proxy.core.errors import Code, Fault
 from proxy.core.wire.faults import error_body
-from proxy.views import CutShortError, ProxyView
+from proxy.views import CutShortError, GatewayStream, ProxyView
 
 logger = logging.getLogger("proxy.entry")
 
@@ -133,17 +133,19 @@ async def _plain(scope: Any, body: bytes) -> bytes | Fault:
 
 async def _send(response: HttpResponseBase, send: Send) -> None:
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     try:
-        if isinstance(response, StreamingHttpResponse):
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        if isinstance(response, GatewayStream):
             await _send_parts(response, send)
         elif isinstance(response, HttpResponse):
             await send({"type": "http.response.body", "body": response.content})
     finally:
-        response.close()
+        # Not Django's close(): its signal looks after database connections, of which there are none here.
+        if isinstance(response, GatewayStream):
+            response.hand_over()
 
 
-async def _send_parts(response: StreamingHttpResponse, send: Send) -> None:
+async def _send_parts(response: GatewayStream, send: Send) -> None:
     parts: AsyncIterator[bytes] = response._iterator  # type: ignore[attr-defined]  # the generator itself, so that it can be closed
     try:
         async for part in parts:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import blake2b
 
 from keys.core.admission import Admission, Caller, Hold
@@ -84,6 +85,7 @@ def refuses_option(failed: Reply | None) -> bool:
     return failed is not None and failed.status in (400, 422) and b"stream_options" in failed.body
 
 
+@lru_cache(maxsize=8192)
 def caps_of(limits: Limits) -> Caps:
     """Return the store's view of a routing table's limits."""
     return Caps(
