@@ -61,6 +61,10 @@ class GatewayStream(StreamingHttpResponse):
     def close(self) -> None:
         """Safe to call twice and from any thread."""
         super().close()
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """See that the call is recorded. Safe to call twice and from any thread."""
         hand_over(self._call, self._left)
 
 
@@ -330,7 +334,7 @@ def stream_headers(call: Call, upstream: Any, content_type: str = SSE) -> dict[s
 def event_of(call: Call, fault: Fault) -> bytes:
     """Return a fault as the last event of a stream."""
     context = FaultContext(request_id=call.received.request_id, model=call.model, retry_s=fault.wait_s)
-    return error_event(call.received.dialect, fault.status, fault.code.value, fault.message, context=context)
+    return error_event(call.received.dialect, fault.status, fault.code.value, fault.message, fault.kind, context)
 
 
 def fault_response(received: Received, fault: Fault, call: Call | None = None) -> HttpResponse:
@@ -352,6 +356,6 @@ def fault_response(received: Received, fault: Fault, call: Call | None = None) -
             daily=fault.code is Code.BUDGET_SPENT,
             retry_s=fault.wait_s if fault.wait_s is None else max(fault.wait_s, retry_after(fault.wait_s)),
         )
-        body = error_body(received.dialect, fault.status, fault.code.value, fault.message, context=context)
+        body = error_body(received.dialect, fault.status, fault.code.value, fault.message, fault.kind, context)
     headers["content-length"] = str(len(body))
     return HttpResponse(body, status=fault.status, headers=headers)
