@@ -1,7 +1,6 @@
 """Room six: one durable record per request, slots given back, the key's success reported."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -20,14 +19,11 @@ from proxy.core.call import Call
 from proxy.core.chain import Try
 from proxy.core.ending import End
 from proxy.core.errors import Code, Fault
-from proxy.core.summary import log_line
 from proxy.runtime import Runtime
 from routing import sessions
 from routing.core.sticky import cached_tokens, owner_of, session_mark
 from routing.core.table import KeyInfo
 from routing.core.views import Pin
-
-logger = logging.getLogger("proxy.requests")
 
 NOT_RECORDED = Fault(Code.RECORDING_UNAVAILABLE, "The call could not be recorded; the answer is withheld.", wait_s=5)
 
@@ -39,8 +35,6 @@ async def durable(call: Call, runtime: Runtime) -> None:
     call.ending.recorded = True
     runtime.calls.pop(call.received.request_id, None)
     background.start(give_back(call, runtime))
-    if logger.isEnabledFor(logging.INFO):
-        logger.info("%s", log_line(call, runtime.clock()))
     bundle, recorded = bundle_of(call, runtime.clock()), True
     try:
         await runtime.recorder.write(bundle)

@@ -61,6 +61,7 @@ FILTERED = frozenset(
 TIMEOUT_WORDS = ("timeout", "timed out", "silence", "no content within")
 LIMITS = frozenset({Cause.RATE_LIMITED, Cause.QUOTA_EXHAUSTED})
 RELAY_FAULT = 502
+CREDIBLE_S = 31 * 86400  # no quota is renewed later; a longer wait is a mistake and names no window
 OWN_FAULTS = ("pooltimeout", "pool_timeout", "blocked_address")  # they say nothing about the key
 
 _LIMIT_REQUESTED = re.compile(r"\bLimit:? (\d[\d,]{0,14})\b[^.]{0,60}?\bRequested:? (\d[\d,]{0,14})\b")
@@ -192,7 +193,7 @@ def _by_window(outcome: Outcome, evidence: Evidence, *, fixed: bool) -> Outcome:
     if _is_limit_zero(evidence) or (window is Window.NONE and _has_spent_window(evidence)):
         window = Window.LONG
     elif window is Window.NONE and outcome.wait_s is not None:
-        long = outcome.wait_s > LONG_S
+        long = LONG_S < outcome.wait_s <= CREDIBLE_S
         window = Window.LONG if long else Window.SHORT
     if window is Window.NONE:
         return outcome

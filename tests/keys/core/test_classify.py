@@ -322,6 +322,8 @@ def test_a_window_named_beats_the_stated_wait_and_a_wait_beats_nothing() -> None
     assert limited("Rate limit: 10 requests per day", "5").cause is Cause.QUOTA_EXHAUSTED
     assert limited("Rate limit exceeded", "3600").cause is Cause.RATE_LIMITED
     assert limited("Rate limit exceeded", "3601").cause is Cause.QUOTA_EXHAUSTED
+    assert limited("Rate limit exceeded", "2678400").cause is Cause.QUOTA_EXHAUSTED
+    assert limited("Rate limit exceeded", "31536000").cause is Cause.RATE_LIMITED
     assert limited("Quota exceeded", "30").cause is Cause.RATE_LIMITED
     assert limited("Quota exceeded", "4000").wait_s == 4000
 
