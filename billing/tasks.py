@@ -6,7 +6,7 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils.timezone import now
 
-from billing import statements, watching
+from billing import statements, thresholds, watching
 
 CLOSE_AFTER = timedelta(days=3)
 
@@ -16,6 +16,12 @@ def watch_money() -> None:
     """Tell of calls without a price and of requests that wait for the database."""
     watching.watch_unpriced(now=now())
     watching.watch_spool(now=now(), machine=socket.gethostname())
+
+
+@shared_task(ignore_result=True)
+def sweep_budgets() -> None:
+    """Find the thresholds that no gateway process noticed."""
+    thresholds.check(now=now())
 
 
 @shared_task(ignore_result=True)

@@ -31,6 +31,7 @@ def _every(seconds: float, task: str) -> Periodic:
 PERIODIC: dict[str, Periodic] = {
     "probe-keys": _every(60, "keys.tasks.probe_keys"),
     "deliver-alerts": _every(10, "config.tasks.deliver_alerts"),
+    "sweep-budgets": _every(30, "billing.tasks.sweep_budgets"),
     "watch-money": _every(60, "billing.tasks.watch_money"),
     "close-months": _every(24 * 3600, "billing.tasks.close_months"),
 }
