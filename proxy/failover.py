@@ -186,6 +186,7 @@ class Failover:
         queued_ms = round(self._slots.waited_s * 1000)
         made = Try(target_of(candidate, key), started_ms=started_ms, queued_ms=queued_ms)
         self._slots.waited_s = 0.0
+        call.on = made.target
         try:
             prepared, exchange, opened = await self._exchange(candidate, upstream, key, policy)
         except asyncio.CancelledError:  # the client left, and what this uses takes too long to learn

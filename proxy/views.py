@@ -114,6 +114,7 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
         except Refused as refused:
             return await finish_failed(call, refused.fault, runtime)
         opening = background.spawn(Failover(call, inbound, decision, runtime).run())
+        call.stop = opening.cancel
         try:
             hold_s = decision.policy.hold_s if inbound.stream else None
             done, _ = await asyncio.wait({opening}, timeout=hold_s)
@@ -124,7 +125,7 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
         if not done:
             body, left = waiting(call, opening, runtime), partial(leave_opening, call, opening, runtime)
             return streamed(call, body, left, stream_headers(call, ()), as_array=inbound.as_array)
-        result = opening.result()
+        result = opened(call, opening)
         if endpoint.meter is Meter.COUNT and isinstance(result, Fault) and is_upstreams_fault(result):
             return await estimate(call, runtime)
         return await respond(call, result, runtime, inbound)
@@ -144,6 +145,11 @@ def hand_over(call: Call, work: Work) -> None:
     if not call.ending.recorded and not call.handed_over:
         call.handed_over = True
         background.start(work())
+
+
+def opened(call: Call, opening: "asyncio.Task[Answer | Fault]") -> Answer | Fault:
+    """Return what failover came to; when a person aborted it, the fault that says so."""
+    return call.stopped if call.stopped is not None and opening.cancelled() else opening.result()
 
 
 async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound: Inbound) -> HttpResponseBase:
@@ -214,6 +220,7 @@ async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpRespo
 
 async def stream(call: Call, answer: Answer, passage: Passage, runtime: Runtime) -> AsyncGenerator[bytes, None]:
     """Relay a stream; its last bytes wait for the record."""
+    call.stop = answer.source.abort
     try:
         async for part, is_last in chunks(call, answer, passage, runtime.clock):
             shown = await last_part(call, answer, passage, part, runtime) if is_last else part
@@ -254,7 +261,7 @@ async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: 
         call.abandoned = True
         hand_over(call, partial(leave_opening, call, opening, runtime))
         raise
-    result = opening.result()
+    result = opened(call, opening)
     if isinstance(result, Fault):
         call.ending.fail(result)
         await settle.record_quietly(call, runtime)
@@ -270,10 +277,15 @@ async def end_broken(
 ) -> bytes:
     """Record a stream that died after content and return the error event that tells the client."""
     answer.source.abort()
-    reply = Reply(status=answer.status, body=problem.said, fault=problem.fault, dialect=answer.dialect)
-    outcome = settle.broke(call, answer, settled(call, answer, passage), reply, runtime)
-    told = f": {outcome.message}" if outcome.message else ""
-    fault = Fault(Code.UPSTREAM_FAILED, f"The upstream broke off in the middle of its answer{told}", source="upstream")
+    if call.stopped is not None:
+        fault = call.stopped
+        settle.aborted(call, settled(call, answer, passage))
+    else:
+        reply = Reply(status=answer.status, body=problem.said, fault=problem.fault, dialect=answer.dialect)
+        outcome = settle.broke(call, answer, settled(call, answer, passage), reply, runtime)
+        told = f": {outcome.message}" if outcome.message else ""
+        text = f"The upstream broke off in the middle of its answer{told}"
+        fault = Fault(Code.UPSTREAM_FAILED, text, source="upstream")
     call.ending.fail(fault)
     await settle.record_quietly(call, runtime)
     return passage.broken(fault.status, fault.code.value, fault.message, call.received.request_id)

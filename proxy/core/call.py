@@ -1,5 +1,6 @@
 """One client request on its way through the rooms."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 from keys.core.admission import Hold, ProbeLease
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy
-from proxy.core.chain import Chain
+from proxy.core.chain import Chain, Target
 from proxy.core.ending import Ending
+from proxy.core.errors import Fault
 from routing.core.decision import Decision
 from routing.core.facts import Facts
 from routing.core.memory import Memory
@@ -67,6 +69,9 @@ class Call:
     key_holds: tuple[Hold, ...] = ()  # of the serving attempt
     policy: Policy = field(default_factory=Policy)  # of the serving attempt
     probe: ProbeLease | None = None
+    on: Target | None = None  # where the last attempt was sent
+    stop: Callable[[], object] | None = None  # ends what is under way upstream
+    stopped: Fault | None = None  # a person aborted it; what the client gets
     began: datetime | None = None  # when the last attempt was sent
     unreported: bool = False  # the last attempt's outcome was not told to the state store yet
 

@@ -34,6 +34,7 @@ class Code(StrEnum):
     CONTEXT_TOO_LONG = "context_length_exceeded"
     CONTENT_FILTERED = "content_filter"
     NO_KEY_AVAILABLE = "no_key_available"
+    ABORTED = "aborted"
     NOT_READY = "not_ready"
     RECORDING_UNAVAILABLE = "recording_unavailable"
     INTERNAL = "internal_error"
@@ -64,13 +65,22 @@ STATUS: Mapping[Code, int] = {
     Code.CONTEXT_TOO_LONG: 400,
     Code.CONTENT_FILTERED: 400,
     Code.NO_KEY_AVAILABLE: 503,
+    Code.ABORTED: 503,
     Code.NOT_READY: 503,
     Code.RECORDING_UNAVAILABLE: 503,
     Code.INTERNAL: 500,
 }
 
 # Trying again cannot help until a person has done something.
-_HOPELESS = frozenset({Code.INVALID_GATEWAY_KEY, Code.BUDGET_SPENT, Code.UPSTREAM_CREDENTIALS, Code.UPSTREAM_EXHAUSTED})
+_HOPELESS = frozenset(
+    {
+        Code.INVALID_GATEWAY_KEY,
+        Code.BUDGET_SPENT,
+        Code.UPSTREAM_CREDENTIALS,
+        Code.UPSTREAM_EXHAUSTED,
+        Code.ABORTED,
+    }
+)
 _OF_THE_REQUEST = frozenset({Code.UPSTREAM_REFUSED_REQUEST, Code.CONTEXT_TOO_LONG, Code.CONTENT_FILTERED})
 _LONG_WAIT_S = 600.0
 _RETRY_MIN_S, _RETRY_MAX_S = 1, 60
