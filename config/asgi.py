@@ -10,7 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django_application = get_asgi_application()
 
 from config import health  # noqa: E402  # Django must be set up first
-from proxy import entry, runtime  # noqa: E402
+from proxy import background, entry, live, runtime  # noqa: E402
 
 _HEALTH = {"/healthz": health.alive, "/readyz": health.ready, "/metrics": health.metrics}
 
@@ -38,6 +38,7 @@ async def _live(receive: Any, send: Any) -> None:
     except Exception as problem:
         await send({"type": "lifespan.startup.failed", "message": f"{type(problem).__name__}: {problem}"})
         raise
+    background.start(live.share(running), upkeep=True)
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await runtime.close_runtime(running)

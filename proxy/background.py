@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 logger = logging.getLogger("proxy.background")
 
@@ -33,6 +35,18 @@ def start(work: Coroutine[Any, Any, Any], *, upkeep: bool = False) -> None:
         spawn(work, upkeep=upkeep)
     else:
         loop.call_soon_threadsafe(spawn, work)
+
+
+def ask(work: "Coroutine[Any, Any, Value]", timeout_s: float) -> Value:
+    """Run a coroutine on the loop that serves and wait for its value; from other threads only.
+
+    Raises RuntimeError where no loop serves, TimeoutError when it takes too long.
+    """
+    loop = _State.loop
+    if loop is None or not loop.is_running():
+        work.close()
+        raise RuntimeError("the gateway is not running in this process")
+    return asyncio.run_coroutine_threadsafe(work, loop).result(timeout_s)
 
 
 def spawn(work: Coroutine[Any, Any, Any], *, upkeep: bool = False) -> "asyncio.Task[Any]":

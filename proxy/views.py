@@ -114,7 +114,7 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
         except Refused as refused:
             return await finish_failed(call, refused.fault, runtime)
         opening = background.spawn(Failover(call, inbound, decision, runtime).run())
-        call.stop = opening.cancel
+        stoppable(call, opening.cancel)
         try:
             hold_s = decision.policy.hold_s if inbound.stream else None
             done, _ = await asyncio.wait({opening}, timeout=hold_s)
@@ -145,6 +145,13 @@ def hand_over(call: Call, work: Work) -> None:
     if not call.ending.recorded and not call.handed_over:
         call.handed_over = True
         background.start(work())
+
+
+def stoppable(call: Call, stop: Callable[[], object]) -> None:
+    """Say how what is under way now is ended; a person may have asked for it in the meantime."""
+    call.stop = stop
+    if call.stopped is not None:
+        stop()
 
 
 def opened(call: Call, opening: "asyncio.Task[Answer | Fault]") -> Answer | Fault:
@@ -220,7 +227,7 @@ async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpRespo
 
 async def stream(call: Call, answer: Answer, passage: Passage, runtime: Runtime) -> AsyncGenerator[bytes, None]:
     """Relay a stream; its last bytes wait for the record."""
-    call.stop = answer.source.abort
+    stoppable(call, answer.source.abort)
     try:
         async for part, is_last in chunks(call, answer, passage, runtime.clock):
             shown = await last_part(call, answer, passage, part, runtime) if is_last else part

@@ -14,6 +14,7 @@ from keys.stores.records import RECORDS_MAX, RecordBook
 from keys.stores.wheels import Spin, Wheels
 
 OWN_RECORDS_MAX = 10_000  # what a process remembers of its own for the time that Redis is away
+BOARD_S = 60  # a board that nobody writes on is forgotten
 _SEPARATOR = "\x1f"  # between scope and name; appears in neither
 
 
@@ -23,6 +24,7 @@ class Notes:
     def __init__(self, most_records: int = RECORDS_MAX) -> None:
         self.wheels = Wheels()
         self.book = RecordBook(most_records)
+        self._boards: dict[str, dict[str, tuple[float, Any]]] = {}
 
     def rotation(self, scope: str) -> Mapping[str, int]:
         """The integers of a rotation; empty when it never turned."""
@@ -44,6 +46,16 @@ class Notes:
 
     async def forget(self, names: Sequence[str]) -> None:
         self.book.drop(names)
+
+    async def pin_up(self, board: str, name: str, value: Any, ttl_s: float, now: datetime) -> None:
+        """Show a JSON value on a board that every process reads whole, for a short time."""
+        self._boards.setdefault(board, {})[name] = (now.timestamp() + ttl_s, value)
+
+    async def pinned(self, board: str, now: datetime) -> dict[str, Any]:
+        """What stands on a board, by name."""
+        kept = {name: row for name, row in self._boards.get(board, {}).items() if row[0] > now.timestamp()}
+        self._boards[board] = kept
+        return {name: value for name, (_until, value) in kept.items()}
 
 
 class SharedNotes(Notes):
@@ -106,6 +118,25 @@ class SharedNotes(Notes):
         if names:
             with suppress(StoreDown):
                 await self._courier.command("DEL", *(self._key(name) for name in names))
+
+    async def pin_up(self, board: str, name: str, value: Any, ttl_s: float, now: datetime) -> None:
+        key, text = self._board(board), orjson.dumps([now.timestamp() + ttl_s, value])
+        with suppress(StoreDown):
+            await self._courier.command("HSET", key, name, text)
+            await self._courier.command("EXPIRE", key, max(BOARD_S, round(ttl_s)))
+
+    async def pinned(self, board: str, now: datetime) -> dict[str, Any]:
+        with suppress(StoreDown):
+            texts = await self._courier.command("HGETALL", self._board(board))
+            rows = {name: orjson.loads(text) for name, text in texts.items()}
+            over = [name for name, (until, _value) in rows.items() if until <= now.timestamp()]
+            if over:
+                self._courier.post_command("HDEL", self._board(board), *over)
+            return {name: value for name, (_until, value) in rows.items() if name not in over}
+        return {}
+
+    def _board(self, board: str) -> str:
+        return f"{self._courier.prefix}board:{board}"
 
     def _key(self, name: str) -> str:
         return f"{self._courier.prefix}record:{name}"
