@@ -32,6 +32,7 @@ import anthropic
 import httpx
 import openai
 import pytest
+import redis
 import uvicorn
 import uvloop
 from django.conf import settings
@@ -212,6 +213,14 @@ def gateway(committed_database: None, django_db_blocker: Any) -> Iterator[Gatewa
             wipe()
 
 
+@pytest.fixture(scope="module")
+def clean_database(committed_database: None, django_db_blocker: Any) -> Iterator[None]:
+    """For tests whose gateways are processes of their own: rows are committed, and gone when the module ends."""
+    with django_db_blocker.unblock():
+        yield
+        wipe()
+
+
 @pytest.fixture
 def up() -> Iterator[FakeUpstream]:
     """A scripted upstream of the test's own."""
@@ -225,8 +234,11 @@ def is_configured_database() -> bool:
 
 
 def wipe() -> None:
-    """Empty every table of the test database."""
+    """Empty every table of the test database, and the shared state of keys whose ids will be given out anew."""
     call_command("flush", verbosity=0, interactive=False)
+    if settings.REDIS_URL:
+        with redis.Redis.from_url(settings.REDIS_URL) as client:
+            client.flushdb()
     ConfigVersion.objects.get_or_create(pk=1)
     connections.close_all()
 
