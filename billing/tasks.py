@@ -6,7 +6,7 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils.timezone import now
 
-from billing import statements, thresholds, watching
+from billing import forecasting, rollups, statements, thresholds, watching
 
 CLOSE_AFTER = timedelta(days=3)
 
@@ -22,6 +22,24 @@ def watch_money() -> None:
 def sweep_budgets() -> None:
     """Find the thresholds that no gateway process noticed."""
     thresholds.check(now=now())
+
+
+@shared_task(ignore_result=True)
+def roll_up() -> None:
+    """Bring the hourly sums up to date."""
+    rollups.roll_up(now=now())
+
+
+@shared_task(ignore_result=True)
+def measure_outputs() -> None:
+    """Learn how long answers are, for reservations."""
+    rollups.measure_outputs(now=now())
+
+
+@shared_task(ignore_result=True)
+def forecast() -> None:
+    """Look ahead for every line and account, and tell of money that runs out."""
+    forecasting.forecast_all(now=now())
 
 
 @shared_task(ignore_result=True)

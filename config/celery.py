@@ -32,6 +32,9 @@ PERIODIC: dict[str, Periodic] = {
     "probe-keys": _every(60, "keys.tasks.probe_keys"),
     "deliver-alerts": _every(10, "config.tasks.deliver_alerts"),
     "sweep-budgets": _every(30, "billing.tasks.sweep_budgets"),
+    "roll-up": _every(120, "billing.tasks.roll_up"),
+    "measure-outputs": _every(3600, "billing.tasks.measure_outputs"),
+    "forecast": _every(1800, "billing.tasks.forecast"),
     "watch-money": _every(60, "billing.tasks.watch_money"),
     "close-months": _every(24 * 3600, "billing.tasks.close_months"),
 }

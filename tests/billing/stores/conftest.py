@@ -1,5 +1,6 @@
 """Both stores of reservations behind one fixture."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
 
@@ -22,7 +23,10 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Reservations]:
         return
     made = RedisReservations(client_of(request.getfixturevalue("redis_url")), prefix=f"{{b{next(_prefixes)}}}:")
     await made.open()
+    serving = asyncio.create_task(made.run())  # calls of one turn share a round trip, as in a gateway
     yield made
+    serving.cancel()
+    await asyncio.wait({serving})
     for key in await made.courier.client.keys(f"{made.courier.prefix}*"):
         await made.courier.client.delete(key)
     await made.close()

@@ -1,0 +1,201 @@
+"""Hours reckoned from records, for pages and forecasts: made anew as a whole, so a second run changes nothing.
+
+A run makes every hour from a little before its mark until now, and those that late ledger entries belong to (spooled
+records, repricing). Stopped anywhere, the next run goes on from the mark.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max, Min
+
+from billing.core.histogram import bucket_of, merged, percentile
+from billing.models import Attempt, KeyHour, LedgerEntry, LineHour, OutputSize, RequestRecord, RollupMark
+from keys.core.outcome import Cause
+
+HOUR = timedelta(hours=1)
+AGAIN = timedelta(hours=2)  # long streams end late
+SIZES_OF = timedelta(days=7)
+FEWEST_SAMPLES = 20
+_LATE_MOST = 5000  # ledger entries looked at for late ones in one run; more = a run of `rebuild` is due
+_HOURS_MOST = 500  # in one run; the next goes on
+_CHUNK = 2000
+_EXACT = Context(prec=60)
+_ZERO = Decimal(0)
+# What the request was at fault for, or nobody.
+_NOT_THE_KEYS = frozenset(
+    cause.value
+    for cause in (Cause.SERVED, Cause.ABORTED, Cause.BAD_REQUEST, Cause.CONTENT_FILTERED, Cause.CONTEXT_TOO_LONG)
+)
+_LINE_KEY = ("tenant_id", "day", "line_id", "line_slug", "model", "currency")
+_RECORD = (
+    "tenant_id", "day", "line_id", "line_slug", "currency", "model_served", "model_requested", "status",
+    "refusal_limit", "priced", "estimated", "attempt_count", "input_tokens", "cached_read_tokens",
+    "cache_write_tokens", "output_tokens", "charge", "cost", "waste", "first_content_ms",
+)  # fmt: skip
+_ATTEMPT = ("record__tenant_id", "upstream_key_id", "upstream", "upstream_key", "outcome", "cost", "waste",
+            "first_content_ms")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """The rows of one hour."""
+
+    lines: list[LineHour] = field(default_factory=list)
+    keys: list[KeyHour] = field(default_factory=list)
+
+
+def floor(at: datetime) -> datetime:
+    """Return the hour, in UTC, that holds an instant."""
+    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def roll_up(*, now: datetime) -> int:
+    """Bring the hours up to date; returns how many were made."""
+    newest = LedgerEntry.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    mark = RollupMark.objects.filter(pk=1).first()
+    if mark is None:
+        first = RequestRecord.objects.aggregate(first=Min("created"))["first"]
+        mark = RollupMark(pk=1, done_until=floor(first or now), ledger_id=newest)
+        mark.save()
+    late = _late_hours(mark, newest)
+    hour, made = floor(mark.done_until) - AGAIN, 0
+    for dirty in sorted(one for one in late if one < hour):
+        rebuild_hour(dirty)
+        made += 1
+    while hour <= now and made < _HOURS_MOST:
+        rebuild_hour(hour)
+        made += 1
+        # The mark moves with each hour: a run that is cut short loses nothing.
+        RollupMark.objects.filter(pk=1).update(done_until=hour)
+        hour += HOUR
+    RollupMark.objects.filter(pk=1).update(ledger_id=newest)
+    return made
+
+
+def rebuild_hour(hour: datetime) -> None:
+    """Replace an hour's rows by what the records say."""
+    made = reckon(hour)  # outside the transaction, which would keep SQLite's other writers waiting
+    with transaction.atomic():
+        LineHour.objects.filter(hour=hour).delete()
+        KeyHour.objects.filter(hour=hour).delete()
+        # Another run may have put the same rows there in the meantime: its figures are as good.
+        LineHour.objects.bulk_create(made.lines, batch_size=_CHUNK, ignore_conflicts=True)
+        KeyHour.objects.bulk_create(made.keys, batch_size=_CHUNK, ignore_conflicts=True)
+
+
+def reckon(hour: datetime) -> Hours:
+    """Return an hour's rows as the records say; writes nothing."""
+    lines: dict[tuple[Any, ...], LineHour] = {}
+    records = RequestRecord.objects.filter(created__gte=hour, created__lt=hour + HOUR, replay_of="")
+    for row in records.values(*_RECORD).iterator(chunk_size=_CHUNK):
+        row["model"] = row["model_served"] or row["model_requested"]
+        key = tuple(row[name] for name in _LINE_KEY)
+        if key not in lines:
+            amounts = {"charge": _ZERO, "cost": _ZERO, "waste": _ZERO, "first_content": {}, "outputs": {}}
+            lines[key] = LineHour(hour=hour, **dict(zip(_LINE_KEY, key, strict=True)), **amounts)
+        _count_record(lines[key], row)
+    keys: dict[tuple[int, int], KeyHour] = {}
+    tries = Attempt.objects.filter(
+        record__created__gte=hour, record__created__lt=hour + HOUR, skipped="", upstream_key_id__isnull=False
+    )
+    for row in tries.values(*_ATTEMPT).iterator(chunk_size=_CHUNK):
+        _count_attempt(keys, hour, row)
+    return Hours(list(lines.values()), list(keys.values()))
+
+
+def differences(hour: datetime) -> list[str]:
+    """Say what of an hour's kept rows is not what the records say; empty = equal."""
+    made = reckon(hour)
+    found = []
+    for kind, fresh in ((LineHour, made.lines), (KeyHour, made.keys)):
+        kept = {_identity(row): row for row in kind._default_manager.filter(hour=hour)}
+        wanted = {_identity(row): row for row in fresh}
+        for key in sorted({*kept, *wanted}, key=str):
+            if key not in kept or key not in wanted or _figures(kept[key]) != _figures(wanted[key]):
+                found.append(f"{hour:%Y-%m-%d %H:00} {kind.__name__} {' '.join(map(str, key))}")
+    return found
+
+
+def measure_outputs(*, now: datetime) -> int:
+    """Keep the 95th percentile of each line's and model's output over seven days; returns how many there are."""
+    sizes: dict[tuple[int, int, str], list[dict[str, int]]] = {}
+    rows = LineHour.objects.filter(hour__gte=floor(now - SIZES_OF)).exclude(outputs={})
+    for tenant_id, line_id, model, outputs in rows.values_list("tenant_id", "line_id", "model", "outputs").iterator():
+        sizes.setdefault((tenant_id, line_id, model), []).append(outputs)
+    made = []
+    for (tenant_id, line_id, model), parts in sizes.items():
+        counts = merged(parts)
+        samples, p95 = sum(counts.values()), percentile(counts, 0.95)
+        if samples >= FEWEST_SAMPLES and p95 is not None:
+            made.append(OutputSize(tenant_id=tenant_id, line_id=line_id, model=model, p95=p95, samples=samples))
+    with transaction.atomic():
+        OutputSize.objects.all().delete()
+        OutputSize.objects.bulk_create(made, batch_size=_CHUNK, ignore_conflicts=True)
+    return len(made)
+
+
+def _late_hours(mark: RollupMark, newest: int) -> set[datetime]:
+    entries = LedgerEntry.objects.filter(pk__gt=mark.ledger_id, pk__lte=newest, record__isnull=False)
+    moments = entries.filter(created__lt=floor(mark.done_until) - AGAIN).order_by("pk")
+    return {floor(created) for created in moments.values_list("created", flat=True)[:_LATE_MOST]}
+
+
+def _count_record(line: LineHour, row: dict[str, Any]) -> None:
+    line.waste = _EXACT.add(line.waste, row["waste"] or _ZERO)
+    if row["refusal_limit"]:
+        line.refused += 1
+        return
+    failed = row["status"] == RequestRecord.Status.FAILED
+    retried = row["attempt_count"] > 1
+    line.retried += retried
+    line.rescued += retried and not failed
+    if failed:
+        line.failed += 1
+        return
+    line.calls += 1
+    line.cancelled += row["status"] == RequestRecord.Status.CANCELLED
+    line.unpriced += not row["priced"]
+    line.estimated += row["estimated"]
+    for name in ("input_tokens", "cached_read_tokens", "cache_write_tokens", "output_tokens"):
+        setattr(line, name, getattr(line, name) + (row[name] or 0))
+    line.charge = _EXACT.add(line.charge, row["charge"] or _ZERO)
+    line.cost = _EXACT.add(line.cost, row["cost"] or _ZERO)
+    _add(line.first_content, row["first_content_ms"])
+    if row["status"] == RequestRecord.Status.FINISHED:
+        _add(line.outputs, row["output_tokens"])
+
+
+def _count_attempt(keys: dict[tuple[int, int], KeyHour], hour: datetime, row: dict[str, Any]) -> None:
+    identity = (row["record__tenant_id"], row["upstream_key_id"])
+    if identity not in keys:
+        keys[identity] = KeyHour(
+            tenant_id=identity[0], hour=hour, upstream_key_id=identity[1], upstream=row["upstream"],
+            upstream_key=row["upstream_key"], cost=_ZERO, waste=_ZERO, first_content={},
+        )  # fmt: skip
+    key = keys[identity]
+    key.attempts += 1
+    key.failed += row["outcome"] not in _NOT_THE_KEYS
+    key.cost = _EXACT.add(key.cost, row["cost"] or _ZERO)
+    key.waste = _EXACT.add(key.waste, row["waste"] or _ZERO)
+    _add(key.first_content, row["first_content_ms"])
+
+
+def _add(counts: dict[str, int], value: int | None) -> None:
+    if value is not None:
+        bucket = bucket_of(value)
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+
+def _identity(row: LineHour | KeyHour) -> tuple[Any, ...]:
+    names: Iterable[str] = _LINE_KEY if isinstance(row, LineHour) else ("tenant_id", "upstream_key_id")
+    return tuple(getattr(row, name) for name in names)
+
+
+def _figures(row: LineHour | KeyHour) -> dict[str, Any]:
+    left_out = {"id", "tenant", "hour", "upstream", "upstream_key"}
+    return {one.name: getattr(row, one.attname) for one in row._meta.concrete_fields if one.name not in left_out}
