@@ -10,6 +10,7 @@ from keys.core.dialect import Dialect
 from proxy.core import headers
 from proxy.core.answer import Rename
 from proxy.core.endpoints import Content, Endpoint
+from proxy.core.ruled import ruled
 from proxy.core.translating import STREAMED_GEMINI, operation_of, read_form, write_for
 from proxy.core.wire.edits import ask_for_usage, asks_for_usage, replace_member
 from proxy.core.wire.form import Request
@@ -67,6 +68,7 @@ def prepare(
     `model` is the name to send; `values` the rules' `set` members beside it. `usage_option` is False for an upstream
     that refused `stream_options` before. Raises Untranslatable where the upstream's dialect cannot express it.
     """
+    values = ruled(inbound.endpoint.dialect, inbound.payload, values)
     if upstream.dialect is not inbound.endpoint.dialect:
         return _translated(inbound, upstream, key, model, values)
     body = _edited(inbound, model, values)

@@ -72,7 +72,6 @@ class TestMoney:
         record = self.charged(gateway, up, world)
         assert (record.charge, record.cost) == (Decimal("0.004125"), Decimal("0.003"))
         assert ledger(record) == [("charge", Decimal("0.004125")), ("cost", Decimal("0.003"))]
-    
 
     def test_another_currency(self, gateway, up):
         ExchangeRateFactory(source="USD", target="JPY", rate=Decimal("150"))
