@@ -94,3 +94,14 @@ async def test_calls_of_a_day_survive_the_process(store: Store, peer: Store) -> 
     for _ in range(3):
         await tell(store, Cause.SERVED, 1)
     await eventually(lambda: peer.figures.of(1, None, Caps(), NOW).calls_24h == 3)
+
+
+async def test_a_board_shows_what_everyone_pinned_for_its_time(store: Store, peer: Store) -> None:
+    await store.notes.pin_up("calls", "one", [{"id": 1}], 4, NOW)
+    await peer.notes.pin_up("calls", "two", [], 9, NOW)
+    await store.notes.pin_up("other", "one", True, 9, NOW)
+    assert await peer.notes.pinned("calls", NOW + 3 * SECOND) == {"one": [{"id": 1}], "two": []}
+    await store.notes.pin_up("calls", "one", 2, 9, NOW)
+    assert await store.notes.pinned("calls", NOW + 5 * SECOND) == {"one": 2, "two": []}
+    assert await store.notes.pinned("calls", NOW + 9 * SECOND) == {}
+    assert await store.notes.pinned("nobody's", NOW) == {}
