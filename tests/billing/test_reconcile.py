@@ -1,0 +1,89 @@
+"""`manage.py reconcile`: cost and waste of an account's attempts against its invoice."""
+
+import io
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.factories import (
+    AccountFactory,
+    AttemptFactory,
+    ExchangeRateFactory,
+    LineFactory,
+    RecordFactory,
+    TenantFactory,
+    UpstreamFactory,
+    UpstreamKeyFactory,
+)
+
+pytestmark = pytest.mark.django_db
+D = Decimal
+
+
+@pytest.fixture
+def account():
+    tenant = TenantFactory()
+    account = AccountFactory(tenant=tenant, name="relay-a", quota_timezone="Asia/Shanghai")
+    upstream = UpstreamFactory(tenant=tenant)
+    for name, secret in (("a1", "sk-upstream-aaaaaa111111"), ("a2", "sk-upstream-bbbbbb222222")):
+        UpstreamKeyFactory(upstream=upstream, name=name, secret=secret, account=account)
+    line = LineFactory(tenant=tenant)
+    for hour, name, model, cost, waste in (
+        (8, "a1 (…111111)", "gpt", "1.5", None),
+        (15, "a1 (…111111)", "mini", "0.25", "0.125"),
+        (16, "a1 (…111111)", "gpt", "2", None),  # the next day in Shanghai
+        (9, "a2 (…222222)", "gpt", None, "4"),
+    ):
+        record = RecordFactory(line=line, created=datetime(2026, 11, 15, hour, tzinfo=UTC))
+        costs = {"cost": D(cost) if cost else None, "waste": D(waste) if waste else None}
+        AttemptFactory(record=record, account_id=account.pk, upstream_key=name, model_sent=model, **costs)
+    other = RecordFactory(line=line, created=datetime(2026, 11, 15, 8, tzinfo=UTC))
+    AttemptFactory(record=other, account_id=None, cost=D(100))
+    return account
+
+
+def run(account, tmp_path, invoice, *args):
+    file = tmp_path / "invoice.csv"
+    file.write_text(invoice)
+    out = io.StringIO(newline="")
+    call_command("reconcile", str(file), "--tenant", account.tenant.slug, "--account", account.name, *args, stdout=out)
+    return out.getvalue().split("\r\n")[:-1]
+
+
+def test_by_key_named_or_by_the_end_of_its_secret(account, tmp_path):
+    lines = run(
+        account, tmp_path, "day,key,amount\n2026-11-15,a1,1.875\n2026-11-15,sk-...222222,5\n2026-11-16,a1,2.5\n"
+    )
+    assert lines == [
+        "day,name,theirs,ours,drift,currency",
+        "2026-11-15,a2,5.00,4.00,1.00,USD",
+        "2026-11-16,a1,2.50,2.00,0.50,USD",
+        "TOTAL,,9.375,7.875,1.50,USD",
+    ]
+
+
+def test_by_model(account, tmp_path):
+    lines = run(account, tmp_path, "day,model,amount\n2026-11-15,gpt,5.5\n2026-11-15,ghost,1\n")
+    assert lines[1:] == [
+        "2026-11-15,ghost,1.00,0.00,1.00,USD",
+        "2026-11-15,mini,0.00,0.375,-0.375,USD",
+        "TOTAL,,6.50,5.875,0.625,USD",
+    ]
+
+
+def test_by_account_with_a_tolerance_in_the_invoices_currency(account, tmp_path):
+    ExchangeRateFactory(source="USD", target="CNY", rate=10, starts=date(2026, 1, 1))
+    invoice = "day,amount\n2026-11-15,58.76\n2026-11-16,30\n"
+    lines = run(account, tmp_path, invoice, "--currency", "CNY", "--tolerance", "0.05")
+    assert lines[1:] == ["2026-11-16,,30.00,20.00,10.00,CNY", "TOTAL,,88.76,78.75,10.01,CNY"]
+
+
+def test_an_empty_invoice_and_mistakes(account, tmp_path):
+    assert run(account, tmp_path, "day,amount\n")[1:] == ["TOTAL,,0.00,0.00,0.00,USD"]
+    with pytest.raises(CommandError, match=r"invoice.csv: line 1: no column"):
+        run(account, tmp_path, "x\n")
+    account.name = "nobody"
+    with pytest.raises(CommandError, match="no account 'nobody'"):
+        run(account, tmp_path, "day,amount\n")
