@@ -43,6 +43,11 @@ class DatabasePersistence:
             raise _lost(problem) from problem
 
 
+    def close(self) -> None:
+        """Close this thread's connection."""
+        connection.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """Something that another process asks of the store."""

@@ -1,7 +1,9 @@
 """What a gateway process holds while it runs: snapshot, state store, transport, recorder, requests in flight."""
 
 import asyncio
+import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db import connections
 from django.utils import timezone
 
 from billing.budgets import Budgets
@@ -34,6 +37,7 @@ from routing.snapshot import Keeper
 
 logger = logging.getLogger("proxy.runtime")
 
+THREADS = 2
 INBOX_S = 0.5
 PERSIST_S = 1.0
 DRAIN_S = 30.0
@@ -75,7 +79,7 @@ def current() -> Runtime:
 async def open_runtime() -> Runtime:
     """Start everything; the database may be down, then requests are answered 503 until it is up."""
     background.bind(asyncio.get_running_loop())
-    threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="gateway")
+    threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="gateway")
     store = _store()
     runtime = Runtime(
         keeper=Keeper(),
@@ -130,7 +134,21 @@ async def close_runtime(runtime: Runtime) -> None:
     await runtime.recorder.stop()
     await runtime.transport.close()
     await asyncio.to_thread(runtime.keeper.stop)
-    runtime.threads.shutdown(wait=True)
+    await asyncio.to_thread(_end_threads, runtime.threads)
+
+
+def _end_threads(threads: ThreadPoolExecutor) -> None:
+    """Close each thread's database connection, which nobody else may close, then end the threads."""
+    together = threading.Barrier(THREADS)
+
+    def let_go() -> None:
+        connections.close_all()
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(5)  # so that each thread takes one
+
+    for _ in range(THREADS):
+        threads.submit(let_go)
+    threads.shutdown(wait=True)
 
 
 async def _serve_inbox(runtime: Runtime) -> None:

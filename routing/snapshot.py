@@ -237,12 +237,13 @@ class Keeper:
         self.healthy = False  # whether the last look at the database succeeded
         self._on_change = on_change
         self._stop = threading.Event()
+        self._looked = threading.Event()
         self._thread = threading.Thread(target=self._work, name="snapshot", daemon=True)
 
     def start(self) -> None:
-        """Read the first table if the database answers, then keep looking."""
-        self._look()
+        """Start looking; return once the first look is over, whether the database answered or not."""
         self._thread.start()
+        self._looked.wait()
 
     def stop(self) -> None:
         """End the thread."""
@@ -255,9 +256,14 @@ class Keeper:
         self._look()
 
     def _work(self) -> None:
-        while not self._stop.wait(POLL_S):
+        try:
             self._look()
-        connections.close_all()
+            self._looked.set()
+            while not self._stop.wait(POLL_S):
+                self._look()
+        finally:
+            self._looked.set()
+            connections.close_all()
 
     def _look(self) -> None:
         try:

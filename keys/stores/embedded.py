@@ -43,6 +43,9 @@ class NoPersistence:
     def save(self, rows: Mapping[str, dict[str, Any] | None]) -> None:
         return None
 
+    def close(self) -> None:
+        return None
+
 
 class EmbeddedStore(Verbs):
     """See `StateStore`. `clock` is read by `run()` alone."""
@@ -135,6 +138,7 @@ class EmbeddedStore(Verbs):
     async def close(self) -> None:
         await self._in_writer(lambda: None)  # a save whose request was cancelled may be under way
         await self._flush()
+        await self._in_writer(self._persistence.close)
         self._writer.shutdown(wait=False)
 
     # Saving

@@ -24,6 +24,9 @@ class Persistence(Protocol):
     def save(self, rows: Mapping[str, dict[str, Any] | None]) -> None:
         """Insert or replace these rows in one transaction; None deletes a row."""
 
+    def close(self) -> None:
+        """The last call: let go of what this thread holds."""
+
 
 class StateStore(Protocol):
     """Key states. Every `now` is aware and UTC. No call raises for a store that is down or waits longer than 1 s."""

@@ -31,6 +31,9 @@ class Rows:
             raise PersistenceError("down")
         return deepcopy(self.rows)
 
+    def close(self) -> None:
+        self.closed = True
+
     def save(self, rows: Mapping[str, dict[str, Any] | None]) -> None:
         if self.down:
             raise PersistenceError("down")
