@@ -15,6 +15,8 @@ from config.menu import menu_of
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("pool/", "pool", "config.pages.pool.pool_page"),
     ("pool/paste/", "pool_paste", "config.pages.paste.paste_page"),
+    ("live/", "live", "config.pages.live.live_page"),
+    ("live/abort/", "live_abort", "config.pages.live.abort_page"),
     ("dry-run/", "dry_run", "config.pages.dryrun.dry_run_page"),
     ("classifier/", "classifier", "config.pages.classifier.classifier_page"),
 )

@@ -31,6 +31,7 @@ _CALLS, _ORDERS = "calls", "aborts"
 class Glance:
     """One request. `at` and `sent` are Unix seconds: when it came, when the attempt under way was sent.
 
+    `attempts` counts the one under way.
     `phase`: queued (no key yet) | waiting (for content) | streaming | left (the client did) | stopping (aborted).
     """
 
@@ -102,7 +103,7 @@ def glances(runtime: Runtime) -> list[Glance]:
 
 def glance_of(call: Call) -> Glance:
     """Return what people may know of a call."""
-    on, admitted = call.on, call.admitted
+    on, admitted, phase = call.on, call.admitted, _phase(call)
     silence_s = call.policy.silence_s
     if on is not None and (upstream := admitted.table.upstreams.get(on.upstream_id)) is not None:
         silence_s = upstream.timeouts.silence_s or silence_s
@@ -117,10 +118,10 @@ def glance_of(call: Call) -> Glance:
         upstream=on.upstream if on is not None else "",
         upstream_key=on.key if on is not None else "",
         tail=on.tail if on is not None else "",
-        attempts=len(call.chain.attempts),
+        attempts=len(call.chain.attempts) + (phase == "waiting"),
         at=call.received.at.timestamp(),
         sent=call.began.timestamp() if call.began is not None else None,
-        phase=_phase(call),
+        phase=phase,
         first_content_ms=call.ending.first_content_ms,
         silence_s=silence_s,
     )

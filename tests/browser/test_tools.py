@@ -7,6 +7,9 @@ from keys.models import WordingRule
 from tests import factories
 from tests.browser.test_admin_flow import PASSWORD, PHONE, log_in, sideways
 from tests.config.admin_world import member, team
+from tests.config.test_admin_live import flight
+
+__all__ = ["flight"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -73,3 +76,22 @@ def test_an_error_becomes_a_rule(open_page, live_server, alpha, shoot, width, sc
     shoot(page, f"tools-{scheme}-{width}-classifier-rule")
     assert sideways(page) <= 0
     assert WordingRule.objects.get().cause == "rate_limited"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (PHONE, "light"), (1280, "dark")])
+def test_a_request_in_flight_is_aborted(open_page, live_server, alpha, shoot, flight, width, scheme):
+    page = open_page(width=width, scheme=scheme)
+    log_in(page, live_server)
+    page.goto(live_server.url + reverse("admin:live"))
+    assert "Nothing in flight" in page.locator(".empty").inner_text()
+    shoot(page, f"tools-{scheme}-{width}-live-empty")
+    flight.add(alpha, "req_0001aaaabbbbcccc", ago_s=412, sent_ago_s=260, attempts=2)
+    flight.add(alpha, "req_0002aaaabbbbcccc", ago_s=95, phase="streaming", first_content_ms=1830)
+    flight.add(alpha, "req_0003aaaabbbbcccc", ago_s=4, sent_ago_s=4, stream=False)
+    flight.add(alpha, "req_0004aaaabbbbcccc", ago_s=1, phase="queued", upstream="", sent=None)
+    page.wait_for_selector("td .gauge", timeout=8000)  # the fragment came by itself
+    shoot(page, f"tools-{scheme}-{width}-live")
+    assert sideways(page) <= 0
+    page.locator("button:has-text('Abort')").first.click()
+    assert "is being aborted" in page.locator(".messagelist").inner_text()
+    assert flight.orders == ["req_0001aaaabbbbcccc"]
