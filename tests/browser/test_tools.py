@@ -94,4 +94,5 @@ def test_a_request_in_flight_is_aborted(open_page, live_server, alpha, shoot, fl
     assert sideways(page) <= 0
     page.locator("button:has-text('Abort')").first.click()
     assert "is being aborted" in page.locator(".messagelist").inner_text()
+    page.wait_for_load_state("networkidle")
     assert flight.orders == ["req_0001aaaabbbbcccc"]
