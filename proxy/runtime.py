@@ -89,7 +89,7 @@ async def open_runtime() -> Runtime:
         threads=threads,
         budgets=Budgets(_reservations(), ThreadPoolExecutor(1, thread_name_prefix="budgets"), timezone.now),
     )
-    await asyncio.to_thread(runtime.keeper.start)
+    await asyncio.to_thread(_first_look, runtime.keeper)
     await store.open()
     await runtime.budgets.open()
     await runtime.transport.open()
@@ -101,6 +101,11 @@ async def open_runtime() -> Runtime:
         background.start(_persist_shared(store, runtime), upkeep=True)
     _Holder.current = runtime
     return runtime
+
+
+def _first_look(keeper: Keeper) -> None:
+    keeper.start()
+    connections.close_all()  # this thread has no further use for its own
 
 
 def _guard() -> Guard:
