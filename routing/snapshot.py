@@ -237,6 +237,7 @@ class Keeper:
         self.healthy = False  # whether the last look at the database succeeded
         self._on_change = on_change
         self._stop = threading.Event()
+        self._looking = threading.Lock()
         self._looked = threading.Event()
         self._thread = threading.Thread(target=self._work, name="snapshot", daemon=True)
 
@@ -266,6 +267,10 @@ class Keeper:
             connections.close_all()
 
     def _look(self) -> None:
+        with self._looking:  # or a slow look would put an older table back
+            self._look_now()
+
+    def _look_now(self) -> None:
         try:
             if not self.hash_key:
                 self.hash_key = installation_secret(GATEWAY_HASH)
