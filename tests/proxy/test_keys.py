@@ -85,6 +85,7 @@ class TestDead:
         assert events == ["dead", "healthy"]
 
     def test_a_new_secret_starts_anew(self, gateway, up, world):
+        up.default(status(401), key="k-1")
         save_key(key=world.keys[0], secret="k-1-new")
         wait_until(lambda: served_by(gateway, world) == [("k1", "served")], 3)
         assert up.keys()[-1] == "k-1-new"
