@@ -5,7 +5,7 @@ length of the prompt its base counts, and that is said; a price that depends on 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -36,12 +36,12 @@ class CatalogueMissingError(Exception):
     """The package is not installed."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """`listed`: one entry per name, the first provider's counts. `remarks` name what is not as it seems."""
 
-    listed: list[Listed] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    listed: list[Listed]
+    remarks: list[str]
 
 
 def providers() -> list[str]:
@@ -52,15 +52,13 @@ def providers() -> list[str]:
 def read_catalogue(wanted: Sequence[str] = MAKERS) -> Catalogue:
     """Return the prices of these providers, in this order of precedence. Raises CatalogueMissingError."""
     known = {provider.id: provider for provider in _package().providers}
-    made, seen = Catalogue(), set()
-    for provider in (known[name] for name in wanted if name in known):
-        for model in provider.models:
-            dated = _dated(model, made.remarks)
-            for name in _names(model) if dated else ():
-                if name not in seen:
-                    seen.add(name)
-                    made.listed.append(Listed(name, dated))
-    return made
+    remarks: list[str] = []
+    listed: dict[str, Listed] = {}
+    for model in (model for name in wanted if name in known for model in known[name].models):
+        dated = _dated(model, remarks)
+        for name in _names(model) if dated else ():
+            listed.setdefault(name, Listed(name, dated))
+    return Catalogue(list(listed.values()), remarks)
 
 
 def _package() -> Any:

@@ -59,13 +59,12 @@ def reprice(*, tenant: Tenant, first: date) -> Repriced:
     while chunk := list(unpriced.filter(pk__gt=last).order_by("pk").prefetch_related("attempts")[:_CHUNK]):
         last = chunk[-1].pk
         with transaction.atomic():
-            for row in chunk:
-                charge = _bill(row, terms)
-                if charge is None:
-                    name = row.model_served or row.model_requested
-                    left[name] = left.get(name, 0) + 1
-                else:
-                    count, total = count + 1, total + charge
+            charges = [_bill(row, terms) for row in chunk]
+        count += sum(charge is not None for charge in charges)
+        total += sum((charge for charge in charges if charge is not None), Decimal(0))
+        for row in (row for row, charge in zip(chunk, charges, strict=True) if charge is None):
+            name = row.model_served or row.model_requested
+            left[name] = left.get(name, 0) + 1
     return Repriced(count, total, left)
 
 

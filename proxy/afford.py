@@ -14,8 +14,8 @@ async def afford(call: Call, decision: Decision, runtime: Runtime) -> Decision:
 
     Waits only where a hard budget binds the call.
     """
-    line, budgets = call.admitted.line, call.admitted.table.budgets
-    if call.free or (line.on_unpriced != "refuse" and not budgets.budgets):
+    line = call.admitted.line
+    if call.free or (line.on_unpriced != "refuse" and not _is_bound(call, decision)):
         return decision
     quoted = quotes(call, candidates_of(decision), runtime.budgets.sizes)
     if line.on_unpriced == "refuse":
@@ -29,3 +29,14 @@ async def afford(call: Call, decision: Decision, runtime: Runtime) -> Decision:
         raise Refused(refused_fault(granted, runtime.now()))
     closed = granted.closed
     return without(decision, lambda one: one.account_id in closed, Bar.QUOTA, "the account's budget is spent")
+
+
+def _is_bound(call: Call, decision: Decision) -> bool:
+    """Whether any budget, hard or soft, counts this call."""
+    admitted = call.admitted
+    book = admitted.table.budgets
+    if not book.budgets:
+        return False
+    if book.of("line", admitted.line.id) or book.of("tenant", admitted.tenant.id):
+        return True
+    return any(book.of("account", one.account_id) for one in candidates_of(decision))

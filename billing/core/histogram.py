@@ -34,12 +34,9 @@ def merged(histograms: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def percentile(counts: Mapping[str, int], share: float) -> int | None:
     """Return the upper edge of the bucket that holds this share of the values; None when there are none."""
-    total = sum(counts.values())
-    if total == 0:
-        return None
-    seen = 0
+    wanted, seen = share * sum(counts.values()), 0
     for bucket in sorted(counts, key=int):
         seen += counts[bucket]
-        if seen >= share * total:
+        if seen >= wanted:
             return round(2 ** (int(bucket) / STEPS))
     return None

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from billing.core.record import Bundle
 from billing.core.tokens import Usage
 from billing.models import LedgerEntry
 from billing.models.fields import MoneySum
@@ -65,8 +67,13 @@ def priced() -> Any:
     return tenant, lines
 
 
-def test_the_bill_equals_an_independent_reckoning(priced):
-    tenant, lines = priced
+COLUMNS = ("calls", "failed_calls", "input_tokens", "output_tokens", "charge", "cost", "unpriced_calls")
+IDENTITY = ("date", "line", "gateway_key", "model_requested", "model_served")
+Bill = dict[tuple[str, ...], list[Any]]
+
+
+def made_calls(tenant: Any, lines: Any, expected: Bill) -> Iterator[Bundle]:
+    """Draw calls; put what they must come to into `expected`, by the numbers of COLUMNS."""
     draw = random.Random(20261130)
     table = table_of(read_prices(), {1: SimpleNamespace(cost_multiplier=COST_MULTIPLIER)})
     who = TenantInfo(tenant.pk, tenant.slug, tenant.name, tenant.timezone, tenant.currency)
@@ -75,46 +82,42 @@ def test_the_bill_equals_an_independent_reckoning(priced):
         for line in lines
     ]
     keys = [GatewayKeyInfo(n, info.id, f"key{n}", f"000{n}", Limits()) for n, info in enumerate(infos)]
-    expected: dict[tuple[str, ...], list[Any]] = defaultdict(lambda: [0, 0, 0, 0, Decimal(0), Decimal(0), 0])
-    bundles = []
     month = datetime(2026, 11, 1, tzinfo=ZONE).astimezone(UTC)
     for number in range(1, CALLS + 1):
         info, key = draw.choice(list(zip(infos, keys, strict=True)))
         model = draw.choice(["gpt-a", "claude-b", "per-call", "nobody-knows"])
+        asked = draw.choice([model, "alias"])
         at = month + timedelta(seconds=draw.randrange(30 * 86400 + 3600))  # 30 days and an hour
         whole = draw.randrange(200_000)
         cached = draw.randrange(whole + 1)
         used = usage(whole, draw.randrange(9000), cached=cached, written=draw.randrange(whole - cached + 1))
         end = draw.choices([End.FINISHED, End.CANCELLED, End.FAILED], [90, 5, 5])[0]
-        asked = draw.choice([model, "alias"])
-        bundles.append(
-            booked(
-                number, table=table, tenant=who, line=info, key=key, model=asked, sent=model, at=at, used=used, end=end
-            )
-        )
+        who_asks = {"table": table, "tenant": who, "line": info, "key": key}
+        yield booked(number, **who_asks, model=asked, sent=model, at=at, used=used, end=end)
         day = at.astimezone(ZONE).date()
-        row = expected[(day.isoformat(), info.slug, key.name, asked, model)]
-        if end is End.FAILED:
-            row[1] += 1
-            continue
-        charge = amount(model, day, used, MULTIPLIERS[info.slug])
-        row[0] += 1
-        row[2] += used.input_tokens
-        row[3] += used.output_tokens
-        row[4] += charge or 0
-        row[5] += amount(model, day, used, COST_MULTIPLIER) or 0
-        row[6] += charge is None
-    write(bundles)
+        count(expected[day.isoformat(), info.slug, key.name, asked, model], end, model, day, used, info.slug)
+
+
+def count(row: list[Any], end: End, model: str, day: date, used: Usage, line: str) -> None:
+    if end is End.FAILED:
+        row[1] += 1
+        return
+    charge = amount(model, day, used, MULTIPLIERS[line])
+    cost = amount(model, day, used, COST_MULTIPLIER)
+    added = (1, 0, used.input_tokens, used.output_tokens, charge or 0, cost or 0, charge is None)
+    row[:] = [one + other for one, other in zip(row, added, strict=True)]
+
+
+def test_the_bill_equals_an_independent_reckoning(priced):
+    tenant, lines = priced
+    expected: Bill = defaultdict(lambda: [0, 0, 0, 0, Decimal(0), Decimal(0), 0])
+    write(made_calls(tenant, lines, expected))
     found = rows(tenant)
-    assert [
-        tuple(row[n] for n in ("date", "line", "gateway_key", "model_requested", "model_served")) for row in found[:-1]
-    ] == sorted(expected)
-    columns = ("calls", "failed_calls", "input_tokens", "output_tokens", "charge", "cost", "unpriced_calls")
+    assert [tuple(row[name] for name in IDENTITY) for row in found[:-1]] == sorted(expected)
     for row in found[:-1]:
-        wanted = expected[tuple(row[n] for n in ("date", "line", "gateway_key", "model_requested", "model_served"))]
-        assert [Decimal(row[name]) for name in columns] == wanted, row
-    total = [sum(Decimal(row[name]) for row in found[:-1]) for name in columns]
-    assert [Decimal(found[-1][name]) for name in columns] == total
+        assert [Decimal(row[name]) for name in COLUMNS] == expected[tuple(row[name] for name in IDENTITY)], row
+    total = [sum(Decimal(row[name]) for row in found[:-1]) for name in COLUMNS]
+    assert [Decimal(found[-1][name]) for name in COLUMNS] == total
     booked_charges = LedgerEntry.objects.filter(tenant=tenant, kind="charge").aggregate(sum=MoneySum("amount"))["sum"]
     assert booked_charges == Decimal(found[-1]["charge"])
     assert sum(wanted[0] + wanted[1] for wanted in expected.values()) == CALLS
