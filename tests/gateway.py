@@ -197,6 +197,7 @@ def committed_database(django_db_setup: None, django_db_blocker: Any) -> Iterato
     yield
     if made is not None:
         with django_db_blocker.unblock():
+            hang_up()
             teardown_databases(made, verbosity=0)
 
 
@@ -231,6 +232,16 @@ def up() -> Iterator[FakeUpstream]:
 def is_configured_database() -> bool:
     """Whether no test database stands in place of the configured one yet."""
     return str(connection.settings_dict["NAME"]) == CONFIGURED_DATABASE
+
+
+def hang_up() -> None:
+    """End the sessions that the threads of stopped gateways left open: PostgreSQL drops no database that is in use."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
 
 
 def wipe() -> None:

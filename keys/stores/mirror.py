@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from keys.core.report import Change
-from keys.core.state import FRESH, KeyState
+from keys.core.state import FRESH, KeyState, merged
 from keys.core.stored import dumped, loaded
 from keys.stores.board import Board
 
@@ -51,7 +51,8 @@ class Mirror:
     def load(self, rows: Mapping[str, str], leases: Mapping[str, str], gen: int) -> dict[str, KeyState]:
         """Replace what is known by what is stored; returns the states known here that are to be joined with it.
 
-        That is what changed while Redis was away, and everything that Redis has forgotten.
+        That is what changed while Redis was away, and everything that Redis has forgotten. None of it is forgotten here
+        until Redis has it: a key that is dead must not serve in between.
         """
         mine = {
             target: state
@@ -63,6 +64,9 @@ class Mirror:
                 self.take_row(target, "")
         for target, row in rows.items():
             self.take_row(target, row)
+        for target, state in mine.items():
+            self.board.states[target] = merged(self.board.state(target), state)
+        self.unshared = set(mine)
         self.board.leases.clear()
         for target, value in leases.items():
             self._hear_lease(target, value)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -332,6 +331,15 @@ class RedisStore(Verbs):
                 logger.warning("States not read from Redis: %s", exc)
                 return
             mine = self.mirror.load(rows, leases, gen)
-            self.mirror.unshared.clear()
-        for target, state in mine.items():
-            await self._turn(target, partial(merged, state), self._clock())
+        await asyncio.gather(*(self._share(target, state) for target, state in mine.items()))
+
+    async def _share(self, target: str, state: KeyState) -> None:
+        """Join a state with the stored one; written even where nothing changes here, for Redis does not have it."""
+        now = self._clock()
+
+        def join() -> tuple[Change, ...]:
+            old = self.board.state(target)
+            self.board.states[target] = merged(old, state)
+            return (Change(target, old, self.board.states[target], now),)
+
+        await self._agree(join, settle_words(now))
