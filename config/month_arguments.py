@@ -43,9 +43,13 @@ def line_of(tenant: Tenant, slug: str) -> BusinessLine:
 
 
 def write_parts(parts: Iterable[str], target: str | None, stdout: OutputWrapper) -> None:
-    """Write text as UTF-8, as it is. A file appears whole or not at all."""
+    """Write text as UTF-8, as it is. A file appears whole or not at all, and where a link to it leads."""
     if target is not None:
-        path = Path(target)
+        path = Path(target).resolve()
+        if path.exists() and not path.is_file():  # a device or a pipe: nothing to put in its place
+            with path.open("wb") as handle:
+                handle.writelines(part.encode() for part in parts)
+            return
         unfinished = path.with_name(f".{path.name}.unfinished")
         try:
             with unfinished.open("wb") as handle:

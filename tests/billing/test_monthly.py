@@ -2,6 +2,8 @@
 
 import csv
 import io
+import os
+import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -171,6 +173,24 @@ def test_the_file_has_the_same_bytes_and_a_mark_when_asked(tmp_path):
     call_command("billing_export", "--tenant", tenant.slug, "--month", NOV, "-o", str(target), "--bom")
     assert target.read_bytes() == b"\xef\xbb\xbf" + export(tenant).encode()
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path):
+    tenant = RecordFactory().tenant
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    call_command("billing_export", "--tenant", tenant.slug, "--month", NOV, "-o", str(pipe))
+    reader.join(10)
+    assert got == [export(tenant).encode()]
+    assert pipe.is_fifo()
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "real.csv")
+    call_command("billing_export", "--tenant", tenant.slug, "--month", NOV, "-o", str(link))
+    assert link.is_symlink()
+    assert (tmp_path / "real.csv").read_bytes() == got[0]
 
 
 @pytest.mark.parametrize("month", ["2026-13", "2026-1", "November"])
