@@ -17,6 +17,9 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("pool/paste/", "pool_paste", "config.pages.paste.paste_page"),
     ("live/", "live", "config.pages.live.live_page"),
     ("live/abort/", "live_abort", "config.pages.live.abort_page"),
+    ("statements/", "statements", "config.pages.statements.statements_page"),
+    ("statements/csv/", "statements_csv", "config.pages.statements.csv_page"),
+    ("statements/close/", "statements_close", "config.pages.statements.close_page"),
     ("dry-run/", "dry_run", "config.pages.dryrun.dry_run_page"),
     ("classifier/", "classifier", "config.pages.classifier.classifier_page"),
 )

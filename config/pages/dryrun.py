@@ -25,7 +25,7 @@ from routing.snapshot import read_table
 from routing.standings import stored_views
 from tenants.formfields import PairsField
 from tenants.models import BusinessLine
-from tenants.scoping import OPERATIONS, Reach, reach_of, scoped
+from tenants.scoping import ADMINS, OPERATIONS, Reach, reach_of, scoped
 
 INPUT_MAX = 2_000_000  # tokens
 TOOLS_MAX = 200
@@ -146,6 +146,7 @@ def dry_run_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
         "form": form,
         "result": result,
         "note": start.note,
+        "may_write": reach.operator or bool(reach.tenants(ADMINS)),
         "has_lines": form.fields["line"].queryset.exists(),  # type: ignore[attr-defined]  # a ModelChoiceField
     }
     return TemplateResponse(request, "admin/dry_run.html", context)
