@@ -303,7 +303,7 @@ def _ledger(booked: _Booked, day: date) -> list[LedgerRow]:
     if amounts.charge:  # an amount of zero changes no sum
         rows.append(_entry(call, day, "charge", amounts.charge, None, None))
     if booked.made is not None:
-        place = call.chain.tries.index(booked.made)
+        place = next(index for index, made in enumerate(call.chain.tries) if made is booked.made)
         for kind, amount in (("cost", amounts.cost), ("waste", amounts.waste)):
             if amount:
                 rows.append(_entry(call, day, kind, amount, booked.made, place + 1))
