@@ -45,7 +45,9 @@ class Forecast(models.Model):
     TENANT_PATH: ClassVar[str] = "tenant"
 
     tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="forecasts")
-    subject = models.CharField(_("about"), max_length=80, help_text="line:ID, account:ID or tenant:ID, and the period")
+    subject = models.CharField(
+        _("about"), max_length=80, help_text=_("line:ID, account:ID or tenant:ID, and the period")
+    )
     line_id = models.BigIntegerField(null=True)
     account_id = models.BigIntegerField(null=True)
     period = models.CharField(_("period"), max_length=8)
