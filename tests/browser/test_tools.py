@@ -1,7 +1,11 @@
 """The work pages as people use them: dry run, classifier, live traffic, statements; wide, narrow and dark."""
 
+from datetime import timedelta
+from decimal import Decimal
+
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from keys.models import WordingRule
 from tests import factories
@@ -96,3 +100,30 @@ def test_a_request_in_flight_is_aborted(open_page, live_server, alpha, shoot, fl
     assert "is being aborted" in page.locator(".messagelist").inner_text()
     page.wait_for_load_state("networkidle")
     assert flight.orders == ["req_0001aaaabbbbcccc"]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (PHONE, "light"), (1280, "dark")])
+def test_a_month_is_closed(open_page, live_server, alpha, shoot, width, scheme):
+    present = timezone.now()
+    last = present - timedelta(days=70)
+    for line in (alpha.line, factories.LineFactory(tenant=alpha.tenant, slug="nightly", name="Nightly batch")):
+        for created, charge in ((present, "3.5"), (last, "812.25"), (last, "0.000001")):
+            record = factories.RecordFactory(line=line, created=created, charge=Decimal(charge), cost=Decimal(charge))
+            factories.LedgerEntryFactory(record=record)
+        factories.BudgetFactory(tenant=alpha.tenant, line=line, amount=4, period="day", hard=True)
+    factories.RecordFactory(line=alpha.line, created=last, charge=None, priced=False, model_served="mystery-1")
+    factories.BudgetFactory(tenant=alpha.tenant, amount=60, period="week")
+    page = open_page(width=width, scheme=scheme)
+    log_in(page, live_server)
+    page.goto(live_server.url + reverse("admin:statements"))
+    shoot(page, f"tools-{scheme}-{width}-statements")
+    assert sideways(page) <= 0
+    bill = page.locator(".month[open] >> a:has-text('Bill as CSV')").first.get_attribute("href")
+    assert page.request.get(live_server.url + bill).text().startswith("date,tenant,line")
+    page.locator("a:has-text('Close this month')").first.click()
+    assert "mystery-1: 1 call" in page.locator(".callout-bad").inner_text()
+    shoot(page, f"tools-{scheme}-{width}-close")
+    assert sideways(page) <= 0
+    page.click("input[type=submit][value^=Close]")
+    assert "are payable" in page.locator(".messagelist").inner_text()
+    page.wait_for_load_state("networkidle")
