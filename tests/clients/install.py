@@ -1,4 +1,4 @@
-"""`python -m tests.clients.install FOLDER`: the outside clients, each in the version that the tests were written for."""
+"""`python -m tests.clients.install FOLDER`: the outside clients, in the versions that the tests were written for."""
 
 import json
 import shutil

@@ -41,7 +41,7 @@ def ask(request, clients, gateway, tmp_path):
     return asked
 
 
-@pytest.mark.parametrize(("client", "dialect"), PAIRS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("client", "dialect"), PAIRS, ids=str)
 @pytest.mark.parametrize("mode", ["text", "stream", "tool"])
 def test_it_works(gateway, up, ask, client, dialect, mode):
     world = gateway.serving(up, "k-1", upstream={"dialect": dialect.value})

@@ -48,13 +48,13 @@ class Seen:
 
     @property
     def tools(self) -> list[tuple[str, Any]]:
-        """(name, schema) of each."""
+        """(name, schema) of each that is a function."""
         tools = self.body.get("tools", [])
         match self._dialect:
             case Dialect.OPENAI:
                 return [(tool["function"]["name"], tool["function"]["parameters"]) for tool in tools]
             case Dialect.RESPONSES:
-                return [(tool["name"], tool["parameters"]) for tool in tools]
+                return [(tool["name"], tool["parameters"]) for tool in tools if tool["type"] == "function"]
             case Dialect.ANTHROPIC:
                 return [(tool["name"], tool["input_schema"]) for tool in tools]
             case Dialect.GEMINI:
