@@ -55,8 +55,16 @@ def write(
         *processor(base, own, scenarios),
         *latency(base, own, scenarios),
         *rest(base, own),
+        *decision(path),
     ]
     path.write_text("\n".join(lines) + "\n")
+
+
+def decision(path: Path) -> list[str]:
+    """Keep the section that bench/decision.py writes."""
+    known = path.read_text() if path.exists() else ""
+    _, mark, section = known.partition("\n## Decision and state\n")
+    return ["", mark.strip(), section.rstrip()] if mark else []
 
 
 def processor(base: Candidate, own: Candidate, scenarios: Sequence[Scenario]) -> list[str]:

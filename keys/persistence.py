@@ -42,7 +42,6 @@ class DatabasePersistence:
         except (DatabaseError, InterfaceError) as problem:
             raise _lost(problem) from problem
 
-
     def close(self) -> None:
         """Close this thread's connection."""
         connection.close()

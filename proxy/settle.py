@@ -1,9 +1,10 @@
 """Room six: one durable record per request, slots given back, the key's success reported."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from billing.core.record import Bundle
 from billing.recorder import NotDurableError
@@ -81,18 +82,18 @@ async def give_back(call: Call, runtime: Runtime) -> None:
         reports=tuple((report, call.policy) for report in reports), holds=holds, tokens=tokens, probe=call.probe
     )
     call.probe = None
-    # At once: with a shared store both travel in one round trip.
-    changes, _ = await asyncio.gather(runtime.store.settle(request, runtime.now()), remember(call, runtime))
+    # At once, and each a task from here: so all travel in one round trip where the store is shared.
+    changes, *_ = await asyncio.gather(runtime.store.settle(request, runtime.now()), *memories(call, runtime))
     runtime.note(changes, call.received.request_id)
 
 
-async def remember(call: Call, runtime: Runtime) -> None:
-    """Pin the conversation to the key that answered, and keep on whose account the answer's ids and signatures live."""
+def memories(call: Call, runtime: Runtime) -> Sequence[Coroutine[Any, Any, None]]:
+    """Return what pins the conversation to the key that answered, and keeps where the answer's ids and marks live."""
     made, facts, decision = call.chain.served, call.facts, call.decision
     if call.ending.end is not End.FINISHED or made is None or facts is None or decision is None:
-        return
+        return ()
     now, notes = runtime.now(), runtime.store.notes
-    kept: list[Awaitable[None]] = []
+    kept: list[Coroutine[Any, Any, None]] = []
     rule = decision.target.rule
     if call.memory.names and rule is not None:
         pin = Pin(
@@ -109,7 +110,7 @@ async def remember(call: Call, runtime: Runtime) -> None:
         key = next((key for key in upstream.keys if key.id == made.target.key_id), None) if upstream else None
         if upstream is not None and key is not None:
             kept.append(sessions.keep_owner(notes, facts, call.marks, owner_of(upstream, key), now))
-    await asyncio.gather(*kept)
+    return kept
 
 
 def session_of(call: Call, made: Try) -> str:

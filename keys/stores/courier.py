@@ -87,6 +87,10 @@ class Courier:
         """Run a plain command. Raises StoreDown."""
         return await self._call(_Job(command))
 
+    async def commands(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Run plain commands; they join the next round trip together. Raises StoreDown."""
+        return await self._call_all([_Job(command) for command in commands])
+
     def post(self, name: str, request: Mapping[str, Any]) -> None:
         """Run a script soon, without an answer; when Redis is down, once it is back."""
         if len(self._queue.jobs) < BACKLOG_MAX:
@@ -145,15 +149,22 @@ class Courier:
         return _Job(("EVALSHA", self._shas[name], 1, self.prefix, orjson.dumps(request)), script=name)
 
     async def _call(self, job: _Job) -> Any:
-        if self.health is Health.DOWN or (job.script and self.health is not Health.UP):
+        return (await self._call_all([job]))[0]
+
+    async def _call_all(self, jobs: Sequence[_Job]) -> list[Any]:
+        if self.health is Health.DOWN or (self.health is not Health.UP and any(job.script for job in jobs)):
             raise StoreDown(self.health.value)
-        job.answer = asyncio.get_running_loop().create_future()
-        self._queue.jobs.append(job)
+        loop = asyncio.get_running_loop()
+        answers = []
+        for job in jobs:
+            job.answer = loop.create_future()
+            answers.append(job.answer)
+            self._queue.jobs.append(job)
         if self._running:
             self._queue.filled.set()
         else:
             await self.flush()
-        return await job.answer
+        return await asyncio.gather(*answers) if len(answers) > 1 else [await answers[0]]
 
     async def _send(self, jobs: Sequence[_Job]) -> None:
         try:

@@ -1,6 +1,5 @@
 """Rotations and records as the request path sees them; this process's own, and shared through Redis."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -104,14 +103,13 @@ class SharedNotes(Notes):
     async def remember(self, values: Mapping[str, Any], ttl_s: float, now: datetime) -> None:
         await super().remember(values, ttl_s, now)
         until = now.timestamp() + ttl_s
-        sets = (
-            self._courier.command(
-                "SET", self._key(name), orjson.dumps({"value": value, "until": until}), "EX", max(1, round(ttl_s))
-            )
+        sets = [
+            ("SET", self._key(name), orjson.dumps({"value": value, "until": until}), "EX", max(1, round(ttl_s)))
             for name, value in values.items()
-        )
-        with suppress(StoreDown):
-            await asyncio.gather(*sets)
+        ]
+        if sets:
+            with suppress(StoreDown):
+                await self._courier.commands(sets)
 
     async def forget(self, names: Sequence[str]) -> None:
         await super().forget(names)

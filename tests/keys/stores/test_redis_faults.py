@@ -20,7 +20,7 @@ from keys.stores.courier import Health
 from keys.stores.redis import RedisStore, client_of
 from tests.keys.stores.conftest import NOW, Server, eventually, start_redis, stop_redis
 from tests.keys.stores.test_admission import ask, key
-from tests.keys.stores.test_states import SECOND, tell, trip
+from tests.keys.stores.test_states import POLICY, SECOND, report, tell, trip
 
 CAPPED = key(1, concurrency=1000)  # a key without limits is granted without asking Redis
 
@@ -228,3 +228,29 @@ async def test_many_calls_share_a_round_trip(own_redis: Server) -> None:
         after = (await client.info("commandstats"))["cmdstat_evalsha"]["calls"]
         assert after - before >= 100
         assert (await client.info("stats"))["total_reads_processed"] - reads < 60
+
+
+async def test_a_request_costs_one_round_trip_to_admit_and_one_to_settle(redis_url: str) -> None:
+    """None to admit where nothing is limited; what is remembered travels with the settling."""
+    async with running(redis_url, "{trips}:") as store:
+        trips = 0
+        plain = store.courier._pipelined
+
+        async def counted(commands: object) -> list[object]:
+            nonlocal trips
+            trips += 1
+            return await plain(commands)  # type: ignore[arg-type]
+
+        store.courier._pipelined = counted  # type: ignore[method-assign, assignment]
+        found = []
+        for option in (key(1), CAPPED):
+            await store.admit(ask(option), NOW)  # the scripts are known then
+            trips = 0
+            admission = await store.admit(ask(option), NOW)
+            found.append(trips)
+            settle = store.settle(SettleRequest(holds=admission.holds, reports=((report(Cause.SERVED), POLICY),)), NOW)
+            await asyncio.gather(
+                settle, store.notes.remember({"a": 1, "b": 2}, 60, NOW), store.notes.remember({"c": 3}, 60, NOW)
+            )
+            found.append(trips)
+        assert found == [0, 1, 1, 2]
