@@ -98,9 +98,9 @@ class Spool:
     def take(self) -> Iterator[tuple[list[Bundle], typing.Callable[[], None]]]:
         """Yield the contents of each file that no living process owns, with what removes it once replayed."""
         with self._lock:
+            # Later appends go to a new file; this one may now be replayed.
+            self._put_away()
             if self._file is not None:
-                # Later appends go to a new file; this one may now be replayed.
-                self._path.rename(self._path.with_name(f"{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"))
                 self._file.close()
                 self._file = None
         for path in sorted(self._folder.glob(f"*{SUFFIX}")) if self._folder.is_dir() else ():
@@ -111,9 +111,15 @@ class Spool:
 
     def _open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._put_away()
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         self._file = os.fdopen(descriptor, "ab")
         _lock(self._file)
+
+    def _put_away(self) -> None:
+        """Rename the file of this process's id: it may be a dead process's, its last line torn."""
+        if self._path.exists():
+            self._path.rename(self._path.with_name(f"{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"))
 
 
 def _lock(handle: Any) -> bool:
