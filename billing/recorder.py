@@ -122,6 +122,7 @@ class Recorder:
                     return
         finally:
             connections[self._alias].close()
+            self._spool.close()
 
     def _gather(self) -> tuple[list[_Waiting], bool]:
         """Wait for one request, then take all that have come meanwhile. The flag says to stop."""

@@ -78,6 +78,13 @@ class Spool:
             self._file.flush()
             os.fsync(self._file.fileno())
 
+    def close(self) -> None:
+        """Let go of this process's file; it stays to be replayed."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
     @property
     def refused(self) -> Path:
         """The file of what the database will never take."""
