@@ -297,3 +297,30 @@ def test_unknown_methods_and_paths(gateway, up, method, path):
         got = client.request(method, path)
     assert got.status_code == (404 if path == "/v1/x" else 405)
     assert json.loads(got.content)["error"]["type"] == "gateway_error"
+
+
+class TestModelLists:
+    """SDKs page through lists: ours are one page, whatever is asked."""
+
+    @pytest.fixture
+    def world(self, gateway, up):
+        return gateway.serving(up, "k-1", upstream={"model_list": ["claude-a", "gpt-b", "gpt-c"]})
+
+    def test_anthropic(self, gateway, world):
+        with gateway.anthropic(world) as client:
+            assert [model.id for model in client.models.list(limit=1)] == ["claude-a", "gpt-b", "gpt-c"]
+            assert [model.id for model in client.models.list(limit=1000, after_id="x")] == [
+                "claude-a",
+                "gpt-b",
+                "gpt-c",
+            ]
+
+    def test_openai(self, gateway, world):
+        with gateway.openai(world) as client:
+            assert [model.id for model in client.models.list()] == ["claude-a", "gpt-b", "gpt-c"]
+
+    @pytest.mark.parametrize("version", ["v1", "v1beta"])
+    def test_gemini(self, gateway, world, version):
+        with gemini_client(gateway, world, Ears(), version) as client:
+            names = [model.name for model in client.models.list(config={"page_size": 1})]
+        assert names == ["models/claude-a", "models/gpt-b", "models/gpt-c"]
