@@ -214,7 +214,8 @@ def put(text: str) -> None:
     known = REPORT.read_text() if REPORT.exists() else ""
     head, _, rest = known.partition(f"{TITLE}\n")
     _, mark, tail = rest.partition("\n## ")
-    REPORT.write_text(f"{head.rstrip()}\n\n{text}{f'{chr(10)}## {tail}' if mark else ''}")
+    above = f"{head.rstrip()}\n\n" if head.strip() else ""
+    REPORT.write_text(f"{above}{text}{f'{chr(10)}## {tail}' if mark else ''}")
 
 
 def main() -> None:
