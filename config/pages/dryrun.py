@@ -177,7 +177,10 @@ def _start(request: HttpRequest, reach: Reach) -> Start:
         first = own.first() or plain.first()
         note = "" if first is not None else _("No line takes this route yet.")
         return Start({"line": first.pk if first is not None else None}, note)
-    return Start({"line": request.GET.get("line")} if request.GET.get("line", "").isdigit() else {})
+    if request.GET.get("line", "").isdigit():
+        return Start({"line": request.GET["line"]})
+    only = list(lines.values_list("pk", flat=True)[:2])
+    return Start({"line": only[0]} if len(only) == 1 else {})
 
 
 def _like(record: RequestRecord) -> Start:

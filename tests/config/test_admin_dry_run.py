@@ -129,6 +129,7 @@ def test_it_begins_with_a_line_that_takes_the_route(client, alpha):
     client.force_login(member(alpha.tenant, "admin"))
     route = alpha.rows["routing.Route"]
     assert page(client, f"?route={route.pk}").context["form"].initial == {"line": alpha.line.pk}
+    assert page(client).context["form"].initial == {"line": alpha.line.pk}  # there is no other
     lonely = factories.RouteFactory(tenant=alpha.tenant)
     assert page(client, f"?route={lonely.pk}").context["note"] == "No line takes this route yet."
     assert page(client, f"?route={bravo.rows['routing.Route'].pk}").context["form"].initial == {"line": None}
