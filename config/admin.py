@@ -16,6 +16,7 @@ from keys.hosts import HostVerdict, judge_address
 from tenants.adminbase import TenantScopedAdmin, shown_address
 from tenants.adminchips import chip
 from tenants.adminforms import ScopedForm
+from tenants.corewords import core_words
 from tenants.formfields import LinesField, SecretField
 from tenants.models import Tenant
 
@@ -52,9 +53,9 @@ class TenantForm(ScopedForm):
         if not typed:
             return str(self.instance.alert_webhook)
         if problem := url_problem(typed):
-            raise ValidationError(_("The address %(problem)s."), params={"problem": problem})
+            raise ValidationError(_("The address %(problem)s."), params={"problem": core_words(problem)})
         if self.verdict is not None and self.verdict.problem:
-            raise ValidationError(self.verdict.problem)
+            raise ValidationError(core_words(self.verdict.problem))
         return typed
 
     def clean_webhook_secret(self) -> str:
@@ -109,7 +110,7 @@ class TenantAdmin(TenantScopedAdmin):
         verdict = judge_address(typed) if typed and not url_problem(typed) else None
         request.webhook_verdict = verdict  # type: ignore[attr-defined]  # read by get_form
         if verdict is not None and verdict.warning:
-            self.message_user(request, verdict.warning, messages.WARNING)
+            self.message_user(request, core_words(verdict.warning), messages.WARNING)
         return super().changeform_view(request, *args, **kwargs)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:

@@ -149,7 +149,14 @@ LOGIN_URL = "admin:login"
 
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
 LANGUAGE_CODE = variables.parsed("POINTSMAN_LANGUAGE", "en", variables.one_of([code for code, _name in LANGUAGES]))
+# The person's choice, else the browser's, else this.
+LANGUAGE_COOKIE_NAME = "pointsman_language"
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600  # seconds
+LANGUAGE_COOKIE_SAMESITE = "Lax"
 LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["config.formats"]
+# In pages only: forms, JSON, CSV and addresses write plain digits.
+USE_THOUSAND_SEPARATOR = True
 TIME_ZONE = "UTC"
 USE_TZ = True
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from keys.core.policy import PRESETS
 from keys.core.policy_check import LONGEST_SILENCE_S, policy_problems
+from tenants.corewords import core_words
 from tenants.formfields import LinesField, PairsField
 
 AUTO = "auto"
@@ -133,7 +134,7 @@ class PolicyField(forms.MultiValueField):
         policy = {**({"preset": preset} if preset else {}), **(rest or {})}
         problems = policy_problems(policy)
         if problems:
-            raise ValidationError([f"{name}: {problem}" for name, problem in problems])
+            raise ValidationError([f"{name}: {core_words(problem)}" for name, problem in problems])
         return policy
 
     def has_changed(self, initial: Any, data: Any) -> bool:

@@ -137,7 +137,7 @@ class UpstreamKey(models.Model):
     )
     name = models.CharField(_("name"), max_length=64, validators=[slug_validator])
     secret = EncryptedTextField(_("secret"))
-    digest = models.CharField(max_length=64, editable=False, help_text="Keyed hash of the secret: finds duplicates.")
+    digest = models.CharField(max_length=64, editable=False, help_text=_("Keyed hash of the secret: finds duplicates."))
     tail = models.CharField(_("tail"), max_length=6, editable=False)
     weight = models.PositiveIntegerField(_("weight"), default=1, validators=[MinValueValidator(1)])
     concurrency = models.PositiveIntegerField(_("calls at once"), null=True, blank=True)

@@ -56,6 +56,12 @@ def cause_words(cause: str) -> str:
     return f"{known} {rest}".strip() if known is not None else cause
 
 
+def status_words(status: str) -> str:
+    """Return a key's state in plain words; an unknown one as it is."""
+    words = {Status.HEALTHY: _("healthy"), Status.COOLING: _("cooling"), Status.DEAD: _("dead")}
+    return words[Status(status)] if status in list(Status) else status
+
+
 def state_chip(key: UpstreamKey, sheet: Sheet, now: datetime) -> SafeString:
     """Return the chip of a key: off beats every state."""
     if not key.enabled:

@@ -12,6 +12,7 @@ from routing.core.conditions import FLAGS, GLOBS, NUMBERS, listed
 from routing.core.rule_checks import validate_rule
 from routing.models import RoutingRule
 from tenants.adminforms import ScopedForm
+from tenants.corewords import core_words
 from tenants.formfields import PairsField
 
 _ANY, _YES, _NO = "", "yes", "no"
@@ -110,7 +111,7 @@ class RuleForm(ScopedForm):
         part, _dot, name = path.partition(".")
         names = {"continue": "proceed"}
         field = f"{PREFIX}{name}" if part == "when" else names.get(name, name.partition(".")[0])
-        self.add_error(field if field in self.fields else None, text if field in self.fields else error)
+        self.add_error(field if field in self.fields else None, core_words(text if field in self.fields else error))
 
 
 def _names() -> tuple[str, ...]:

@@ -34,12 +34,12 @@ def duration(seconds: float) -> str:
     """Return a length of time as people say it: `41 s`, `5 min`, `3 h`, `2 d`."""
     whole = int(seconds)
     if whole < 2 * _MINUTE:
-        return f"{whole} s"
+        return _("%(n)s s") % {"n": whole}
     if whole < 2 * _HOUR:
-        return f"{whole // _MINUTE} min"
+        return _("%(n)s min") % {"n": whole // _MINUTE}
     if whole < 2 * _DAY:
-        return f"{whole // _HOUR} h"
-    return f"{whole // _DAY} d"
+        return _("%(n)s h") % {"n": whole // _HOUR}
+    return _("%(n)s d") % {"n": whole // _DAY}
 
 
 def ago(moment: datetime | None) -> SafeString:

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from tenants.encryption import EncryptedTextField
 from tenants.fields import WebAddressField
@@ -223,7 +224,7 @@ class Alert(models.Model):
     text = models.TextField(_("text"))
     details = models.JSONField(_("details"), default=dict, blank=True)
     opened = models.DateTimeField(_("opened"), default=now)
-    closed = models.DateTimeField(_("closed"), null=True, blank=True)
+    closed = models.DateTimeField(pgettext_lazy("alert", "closed"), null=True, blank=True)
 
     objects = TenantQuerySet["Alert"].as_manager()
 

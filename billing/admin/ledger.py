@@ -5,7 +5,8 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.urls import path
+from django.urls import path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
@@ -22,20 +23,47 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
     list_filter = (PeriodFilter, "kind", ("tenant", ScopedRelatedFilter))
     list_select_related = ("tenant", "record")
     extra_lookups = frozenset({"line_id", "account_id", "upstream_key_id"})
-    fields = ("tenant", "kind", "sum", "record", "attempt_n", "line_id", "account_id", "upstream_key_id",
-              "day", "created", "note")  # fmt: skip
+    fields = ("tenant", "kind", "sum", "record", "attempt", "line", "account", "key", "day", "created", "note")
 
     @admin.display(description=gettext_lazy("amount"))
     def sum(self, row: LedgerEntry) -> SafeString:
         return amount(row.amount, row.currency, "charge" if row.kind == LedgerEntry.Kind.CREDIT else row.kind)
 
+    # Numbers that name something: plain digits, never with thousands marked.
+
+    @admin.display(description=gettext_lazy("attempt"))
+    def attempt(self, row: LedgerEntry) -> str:
+        return _digits(row.attempt_n)
+
+    @admin.display(description=gettext_lazy("line's number"))
+    def line(self, row: LedgerEntry) -> str:
+        return _digits(row.line_id)
+
+    @admin.display(description=gettext_lazy("account's number"))
+    def account(self, row: LedgerEntry) -> str:
+        return _digits(row.account_id)
+
+    @admin.display(description=gettext_lazy("upstream key's number"))
+    def key(self, row: LedgerEntry) -> str:
+        return _digits(row.upstream_key_id)
+
+
+def _digits(number: int | None) -> str:
+    return "–" if number is None else str(number)
+
 
 @admin.register(BudgetAlert)
 class BudgetAlertAdmin(ReadOnlyAdmin):
-    list_display = ("when", "budget", "threshold", "period_start")
+    list_display = ("when", "of", "threshold", "period_start")
     list_filter = (("budget__tenant", ScopedRelatedFilter),)
     list_select_related = ("budget",)
-    fields = ("budget", "threshold", "amount", "period_start", "crossed")
+    fields = ("of", "threshold", "amount", "period_start", "crossed")
+
+    @admin.display(description=gettext_lazy("budget"))
+    def of(self, row: BudgetAlert) -> SafeString:
+        address = reverse("admin:billing_budget_change", args=[row.budget_id])
+        words = f"{row.budget.amount} {row.budget.currency} / {row.budget.get_period_display()}"
+        return format_html('<a href="{}">{}</a>', address, words)
 
     @admin.display(description=gettext_lazy("crossed"), ordering="crossed")
     def when(self, row: BudgetAlert) -> SafeString:

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from billing.models.fields import money
 from billing.models.records import RequestRecord
@@ -25,7 +26,7 @@ class LedgerEntry(models.Model):
         CHARGE = "charge", _("charge")
         COST = "cost", _("cost")
         WASTE = "waste", _("waste")
-        CREDIT = "credit", _("credit")
+        CREDIT = "credit", pgettext_lazy("ledger", "credit")
 
     tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, related_name="ledger")
     kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
@@ -159,7 +160,7 @@ class Statement(models.Model):
 
     tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, related_name="statements")
     month = models.DateField(_("month"), help_text=_("The first day of the month."))
-    closed = models.DateTimeField(_("closed"), default=now)
+    closed = models.DateTimeField(pgettext_lazy("statement", "closed"), default=now)
     closed_by = models.CharField(_("closed by"), max_length=150, blank=True)
     csv = models.BinaryField(editable=False)
     digest = models.CharField(_("SHA-256"), max_length=64)

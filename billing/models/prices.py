@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from billing.models.fields import price
 from tenants.managers import TenantQuerySet
@@ -71,10 +72,10 @@ class Price(models.Model):
 class ExchangeRate(models.Model):
     """One unit of `source` is worth `rate` units of `target` from a day on."""
 
-    source = models.CharField(_("from"), max_length=3, validators=[validate_currency])
-    target = models.CharField(_("to"), max_length=3, validators=[validate_currency])
+    source = models.CharField(pgettext_lazy("exchange rate", "from"), max_length=3, validators=[validate_currency])
+    target = models.CharField(pgettext_lazy("exchange rate", "to"), max_length=3, validators=[validate_currency])
     rate = models.DecimalField(_("rate"), max_digits=30, decimal_places=12)
-    starts = models.DateField(_("on"))
+    starts = models.DateField(pgettext_lazy("exchange rate", "on"))
 
     class Meta:
         verbose_name = _("exchange rate")

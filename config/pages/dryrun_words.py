@@ -16,6 +16,7 @@ from routing.core.decision import Bar
 from routing.models import RoutingRule
 from routing.sentences import sentence
 from tenants.adminchips import duration
+from tenants.corewords import core_words
 from tenants.models import BusinessLine
 
 
@@ -109,7 +110,7 @@ def _rules(told: Mapping[str, Any], tenant_id: int) -> list[Rule]:
                 sentence=sentence(row) if row is not None else "",
                 matched=verdict["matched"],
                 decided=verdict["matched"] and verdict["name"] == told["rule"],
-                why="" if verdict["why"] == "decides" else verdict["why"],
+                why="" if verdict["why"] == "decides" else core_words(verdict["why"]),
             )
         )
     return found
@@ -181,7 +182,7 @@ def _skipped(one: Mapping[str, Any]) -> list[str]:
     left = one["left_s"]
     end = _("for %(time)s more") % {"time": duration(left)} if left else ""
     known = one["bar"] in {one["why"], Bar.DISABLED.value}
-    why = "" if known else cause_words(one["why"])
+    why = "" if known else core_words(cause_words(one["why"]))
     return [part for part in (bar_words(one["bar"]), why, end) if part]
 
 

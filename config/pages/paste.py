@@ -19,6 +19,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from keys.models import Account, Upstream, UpstreamKey
 from keys.services import save_key, secret_digest
 from tenants.core.credentials import malformed
+from tenants.corewords import core_words
 from tenants.models import slug_validator
 from tenants.scoping import ADMINS, reach_of, scoped
 from tenants.services import audit
@@ -84,7 +85,7 @@ def judged(upstream: Upstream, text: str) -> list[Line]:
         digest = secret_digest(secret)
         problem = ""
         if bad := malformed(secret):
-            problem = _("this %(problem)s") % {"problem": bad}
+            problem = _("this %(problem)s") % {"problem": core_words(bad)}
         elif digest in seen:
             problem = _("the same as line %(line)s") % {"line": seen[digest]}
         elif digest in known:

@@ -13,6 +13,7 @@ from keys.hosts import HostVerdict, judge_address
 from keys.models import Account, UpstreamKey
 from tenants.adminbase import LinkedRows, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminforms import ScopedForm
+from tenants.corewords import core_words
 from tenants.scoping import OPERATIONS
 
 
@@ -27,9 +28,9 @@ class AccountForm(ScopedForm):
         """Hold the address to the same rules as an upstream's."""
         typed: str = self.cleaned_data["balance_url"]
         if typed and (problem := url_problem(typed)):
-            raise ValidationError(_("The address %(problem)s."), params={"problem": problem})
+            raise ValidationError(_("The address %(problem)s."), params={"problem": core_words(problem)})
         if typed and self.verdict is not None and self.verdict.problem:
-            raise ValidationError(self.verdict.problem)
+            raise ValidationError(core_words(self.verdict.problem))
         return typed
 
     def clean(self) -> dict[str, Any] | None:

@@ -5,32 +5,58 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils.functional import lazy
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from keys.core.outcome import Cause, Scope
+from keys.core.state import Status
 from keys.core.wording import WordingRule as Rule
 from keys.core.wording import checked
 from keys.models import KeyEvent, WordingRule
-from keys.standing import cause_words
+from keys.standing import cause_words, status_words
 from keys.wordings import rule_of
 from tenants.adminbase import NOBODY, ReadOnlyAdmin, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, chip
+from tenants.corewords import core_words
 from tenants.formfields import NumbersField
 from tenants.scoping import OPERATIONS
 
 TONES = {"healthy": "good", "cooling": "wait", "dead": "bad"}
+SCOPES = (
+    (Scope.NONE.value, gettext_lazy("nothing")),
+    (Scope.REQUEST.value, gettext_lazy("this request alone")),
+    (Scope.KEY.value, gettext_lazy("the key")),
+    (Scope.KEY_MODEL.value, gettext_lazy("the key with this model")),
+    (Scope.ACCOUNT.value, gettext_lazy("the account (all keys that share its balance)")),
+)
+_CAUSE = lazy(cause_words, str)
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = gettext_lazy("after")
+    parameter_name = "after"
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, Any]]:
+        return [(status.value, status_words(status)) for status in Status]
+
+    def queryset(self, _request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(after=self.value()) if self.value() else queryset
+
+
+def _change(row: KeyEvent) -> str:
+    return f"{status_words(row.before)} → {status_words(row.after)}"
 
 
 @admin.register(KeyEvent)
 class KeyEventAdmin(ReadOnlyAdmin):
     readers = OPERATIONS
     list_display = ("when", "about", "change", "why", "message", "request_id", "tenant")
-    list_filter = ("after", ("tenant", ScopedRelatedFilter))
+    list_filter = (StateFilter, ("tenant", ScopedRelatedFilter))
     list_select_related = ("tenant", "upstream_key__upstream", "account")
     extra_lookups = frozenset({"upstream_key__id__exact", "account__id__exact"})
-    fields = ("at", "tenant", "about", "before", "after", "why", "message", "until", "request_id")
+    fields = ("at", "tenant", "about", "was", "became", "why", "message", "until", "request_id")
 
     @admin.display(description=gettext_lazy("when"), ordering="at")
     def when(self, row: KeyEvent) -> SafeString:
@@ -44,7 +70,15 @@ class KeyEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def change(self, row: KeyEvent) -> SafeString:
-        return chip(TONES.get(row.after, "note"), _(row.after), title=f"{row.before} → {row.after}")
+        return chip(TONES.get(row.after, "note"), status_words(row.after), title=_change(row))
+
+    @admin.display(description=gettext_lazy("before"))
+    def was(self, row: KeyEvent) -> str:
+        return status_words(row.before) or "–"
+
+    @admin.display(description=gettext_lazy("after"))
+    def became(self, row: KeyEvent) -> str:
+        return status_words(row.after) or "–"
 
     @admin.display(description=gettext_lazy("why"))
     def why(self, row: KeyEvent) -> str:
@@ -61,12 +95,12 @@ class WordingRuleForm(forms.ModelForm):  # type: ignore[type-arg]  # django-stub
     )
     cause = forms.ChoiceField(
         label=gettext_lazy("class"),
-        choices=[(cause.value, cause.value) for cause in Cause if cause not in {Cause.SERVED, Cause.ABORTED}],
+        choices=[(cause.value, _CAUSE(cause.value)) for cause in Cause if cause not in {Cause.SERVED, Cause.ABORTED}],
     )
     scope = forms.ChoiceField(
         label=gettext_lazy("scope"),
         required=False,
-        choices=[("", gettext_lazy("as the class has it")), *((scope.value, scope.value) for scope in Scope)],
+        choices=[("", gettext_lazy("as the class has it")), *SCOPES],
     )
 
     rule: Rule | None = None  # as the classifier reads it; set by clean()
@@ -81,7 +115,7 @@ class WordingRuleForm(forms.ModelForm):  # type: ignore[type-arg]  # django-stub
         try:
             return checked(pattern)
         except ValueError as problem:
-            raise ValidationError(str(problem)) from None
+            raise ValidationError(core_words(str(problem))) from None
 
     def clean(self) -> dict[str, Any]:
         """Hold the whole row to what the classifier can read."""
@@ -91,7 +125,7 @@ class WordingRuleForm(forms.ModelForm):  # type: ignore[type-arg]  # django-stub
             try:
                 self.rule = rule_of(WordingRule(**{name: self.cleaned_data.get(name) or "" for name in names}))
             except (ValueError, TypeError) as problem:
-                raise ValidationError(str(problem)) from None
+                raise ValidationError(core_words(str(problem))) from None
         return self.cleaned_data
 
 

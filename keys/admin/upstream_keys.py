@@ -23,11 +23,12 @@ from keys.models import UpstreamKey
 from keys.prober import ProbeResult, probe
 from keys.probing import note as note_probe
 from keys.services import revive, save_key, secret_digest
-from keys.standing import cause_words, pool_of, state_chip, why_words
+from keys.standing import cause_words, pool_of, state_chip, status_words, why_words
 from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, tail
 from tenants.adminforms import ScopedForm
 from tenants.core.credentials import malformed
+from tenants.corewords import core_words
 from tenants.formfields import SecretField
 from tenants.scoping import OPERATIONS
 from tenants.services import touch_config
@@ -68,7 +69,7 @@ class UpstreamKeyForm(ScopedForm):
         """Refuse what cannot be sent as a header; the complaint never shows it."""
         secret: str = self.cleaned_data["new_secret"]
         if secret and (problem := malformed(secret)):
-            raise ValidationError(_("The secret %(problem)s."), params={"problem": problem})
+            raise ValidationError(_("The secret %(problem)s."), params={"problem": core_words(problem)})
         return secret
 
     def clean(self) -> dict[str, Any] | None:
@@ -201,7 +202,14 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
         if not events:
             return format_html("<p>{}</p>", _("Nothing happened to this key yet."))
         items = (
-            (ago(event.at), event.before, event.after, cause_words(event.reason), event.message) for event in events
+            (
+                ago(event.at),
+                status_words(event.before),
+                status_words(event.after),
+                cause_words(event.reason),
+                event.message,
+            )
+            for event in events
         )
         return format_html(
             '<ul class="events">{}</ul>', format_html_join("", "<li>{} · {} → {} · {} <q>{}</q></li>", items)

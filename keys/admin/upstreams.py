@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from django.utils.text import format_lazy
 from django.utils.timezone import now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -29,6 +30,7 @@ from keys.standing import pool_of, state_chip
 from tenants.adminbase import LinkedRows, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import chip, listing, tail
 from tenants.adminforms import ScopedForm
+from tenants.corewords import core_words
 from tenants.formfields import HiddenPairsField, LinesField, PairsField
 from tenants.scoping import OPERATIONS
 
@@ -56,7 +58,9 @@ class UpstreamForm(ScopedForm):
         read=read_scalar,
         show=show_scalar,
         check=check_timeout,
-        help_text=gettext_lazy("One a line, in seconds: ") + " / ".join(f"{name} = …" for name in TIMEOUTS),
+        help_text=format_lazy(
+            "{}{}", gettext_lazy("One a line, in seconds: "), " / ".join(f"{name} = …" for name in TIMEOUTS)
+        ),
     )
     usage_semantics = forms.ChoiceField(
         label=gettext_lazy("usage semantics"),
@@ -83,9 +87,9 @@ class UpstreamForm(ScopedForm):
         """Refuse addresses that are malformed or lead inside."""
         typed: str = self.cleaned_data["base_url"].strip()
         if problem := base_url_problem(typed):
-            raise ValidationError(_("The address %(problem)s."), params={"problem": problem})
+            raise ValidationError(_("The address %(problem)s."), params={"problem": core_words(problem)})
         if self.verdict is not None and self.verdict.problem:
-            raise ValidationError(self.verdict.problem)
+            raise ValidationError(core_words(self.verdict.problem))
         return typed
 
 
@@ -166,7 +170,7 @@ class UpstreamAdmin(TenantScopedAdmin):
         verdict = judge_address(typed) if typed and not base_url_problem(typed) else None
         request.host_verdict = verdict  # type: ignore[attr-defined]  # read by get_form
         if verdict is not None and verdict.warning:
-            self.message_user(request, verdict.warning, messages.WARNING)
+            self.message_user(request, core_words(verdict.warning), messages.WARNING)
         return super().changeform_view(request, *args, **kwargs)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:

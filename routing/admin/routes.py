@@ -18,6 +18,7 @@ from routing.sentences import sentence, then_of
 from tenants.adminbase import ScopedRelatedFilter, ScopedTabularInline, TenantScopedAdmin, plug_inline
 from tenants.adminchips import chip
 from tenants.adminforms import ScopedForm
+from tenants.corewords import core_words
 from tenants.models import BusinessLine
 from tenants.scoping import OPERATIONS
 
@@ -65,7 +66,7 @@ class RuleRows(ScopedTabularInline):
         known: dict[int, str] | None = getattr(self, "_unreachable", None)  # an inline lives for one request
         if known is None:
             known = self._unreachable = unreachable(row.route_id)
-        return chip("off", _("never"), title=known[row.pk]) if row.pk in known else chip("good", _("yes"))
+        return chip("off", _("never"), title=core_words(known[row.pk])) if row.pk in known else chip("good", _("yes"))
 
 
 @admin.register(Route)
@@ -157,7 +158,7 @@ class RoutingRuleAdmin(TenantScopedAdmin):
         super().save_related(request, form, formsets, change)
         why = unreachable(form.instance.route_id).get(form.instance.pk)
         if why:
-            text = _("This rule can never match: %(why)s.") % {"why": why}
+            text = _("This rule can never match: %(why)s.") % {"why": core_words(why)}
             self.message_user(request, text, messages.WARNING)
 
 

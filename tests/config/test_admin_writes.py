@@ -66,7 +66,7 @@ def test_revoking_names_the_consequences_first(client, alpha, boss):
     page = client.post(reverse("admin:tenants_gatewaykey_changelist"), chosen, follow=True)
     text = page.content.decode()
     assert "1 gateway key stops working within 2 seconds" in text
-    assert "latest 1000 calls" in text
+    assert "latest 1,000 calls" in text
     key.refresh_from_db()
     assert key.revoked is None
     client.post(page.redirect_chain[-1][0])

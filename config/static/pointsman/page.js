@@ -1,11 +1,14 @@
 "use strict";
 // What every page has: countdowns, menus that close, parts that refresh themselves.
 (function () {
+  // As tenants/adminchips.py says it.
+  const chinese = document.documentElement.lang.startsWith("zh");
+  const units = chinese ? [" 秒", " 分钟", " 小时", " 天"] : [" s", " min", " h", " d"];
   function left(seconds) {
-    if (seconds < 120) { return seconds + " s"; }
-    if (seconds < 7200) { return Math.floor(seconds / 60) + " min"; }
-    if (seconds < 172800) { return Math.floor(seconds / 3600) + " h"; }
-    return Math.floor(seconds / 86400) + " d";
+    if (seconds < 120) { return seconds + units[0]; }
+    if (seconds < 7200) { return Math.floor(seconds / 60) + units[1]; }
+    if (seconds < 172800) { return Math.floor(seconds / 3600) + units[2]; }
+    return Math.floor(seconds / 86400) + units[3];
   }
   function tick() {
     document.querySelectorAll(".countdown[data-until]").forEach(function (spot) {
@@ -68,7 +71,7 @@
       button.className = "button small secondary more";
       button.textContent = "…";
       button.setAttribute("aria-expanded", "false");
-      button.setAttribute("aria-label", document.body.dataset.more || "more");
+      button.setAttribute("aria-label", chinese ? "展开" : "more");
       button.addEventListener("click", function () {
         button.setAttribute("aria-expanded", String(row.classList.toggle("unfolded")));
       });
