@@ -185,7 +185,7 @@ def gateway(scratch: Path, upstream: str, cpu: int) -> Iterator[Target]:
 
 
 @contextmanager
-def bare(scratch: Path, upstream: str, cpu: int) -> Iterator[Target]:
+def bare(scratch: Path, upstream: str, cpu: int) -> Iterator[Target]:  # house: waits for a port inside a process
     """An ASGI application that only passes bytes on, on the same server with the same client."""
     port = free_port()
     argv = [sys.executable, "-m", "uvicorn", "bench.baselines.bare_asgi:app", "--port", str(port)]

@@ -212,14 +212,16 @@ class Recorder:
     def _replay(self) -> None:
         for bundles, remove in self._spool.take():
             for start in range(0, len(bundles), _GROUP):
-                group = bundles[start : start + _GROUP]
-                try:
-                    self._insert(group)
-                except _ROW_AT_FAULT:
-                    for bundle in group:
-                        self._insert_or_set_aside(bundle)
+                self._insert_replayed(bundles[start : start + _GROUP])
             remove()
             logger.warning("%d spooled requests were written to the database", len(bundles))
+
+    def _insert_replayed(self, group: Sequence[Bundle]) -> None:
+        try:
+            self._insert(group)
+        except _ROW_AT_FAULT:
+            for bundle in group:
+                self._insert_or_set_aside(bundle)
 
     def _lost_database(self, problem: Exception) -> None:
         if self.healthy:

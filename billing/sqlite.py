@@ -3,7 +3,7 @@
 from decimal import Context, Decimal
 from typing import Any
 
-from django.db.backends.signals import connection_created
+from django.db.backends.signals import connection_created  # house: the only hook into new connections
 
 _EXACT = Context(prec=60)
 

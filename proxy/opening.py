@@ -181,15 +181,14 @@ async def _read_full(exchange: Exchange, asked: Asked, opened: Opened, held: lis
     size = sum(len(event.raw) for event in held)
     try:
         async with asyncio.timeout(asked.silence_s) as silence:
-            while _end_of(events, asked) is None and size < FULL_BYTES:
+            data = b"more"
+            while data and _end_of(events, asked) is None and size < FULL_BYTES:
                 data = await exchange.chunk()
                 events = opened.framer.feed(data) if data else opened.framer.close()
                 held.extend(events)
                 size += len(data)
-                if not data:
-                    break
-                if any(kind(asked.dialect, event) is not Kind.QUIET for event in events):
-                    silence.reschedule(loop.time() + asked.silence_s)
+                said = any(kind(asked.dialect, event) is not Kind.QUIET for event in events)
+                silence.reschedule(loop.time() + asked.silence_s if said else silence.when())
     except TimeoutError:
         raise BrokeError("silence", f"no content for {asked.silence_s:g} s") from None
     return size

@@ -106,9 +106,10 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
         try:
             inbound, call.facts = read(call.admitted, endpoint)
             decision = await plan(call, runtime, random.random())  # noqa: S311  # picks a key, no secret
+            counts_here = endpoint.meter is Meter.COUNT and decision.refusal is not None
+            if counts_here and is_served_by_others(call, runtime):
+                return await estimate(call, runtime)
             if decision.refusal is not None:
-                if endpoint.meter is Meter.COUNT and is_served_by_others(call, runtime):
-                    return await estimate(call, runtime)
                 raise Refused(refusal_fault(decision.refusal))
             decision = await afford(call, decision, runtime)
         except Refused as refused:

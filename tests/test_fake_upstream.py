@@ -248,7 +248,7 @@ class TestDelivery:
 class TestFaults:
     """Each fault as aiohttp, the gateway's own client, names it."""
 
-    async def fault(self, url: str, timeout_s: float = 5) -> tuple[str, int]:
+    async def fault(self, url: str, timeout_s: float = 5) -> tuple[str, int]:  # house: a session, a try, a response
         """The exception's name and the body bytes that came before it."""
         came = 0
         timeout = aiohttp.ClientTimeout(total=None, sock_read=timeout_s)

@@ -152,13 +152,12 @@ def _anthropic_readings(payload: Mapping[str, Any]) -> Iterator[Reading]:
     for usage in _mappings([message.get("usage"), payload.get("usage")]):
         counts, bad = _counts(usage, _ANTHROPIC)
         cost_usd, bad_cost = _cost(usage)
-        for entry in _mappings(usage.get("iterations")):
-            # Billed, and not in the top level. The other types repeat it, or have another model's price.
-            if entry.get("type") == "compaction":
-                more, more_bad = _counts(entry, _ANTHROPIC)
-                bad |= {f"compaction_{name}" for name in more_bad}
-                for name, tokens in more.items():
-                    counts[f"compaction_{name}"] = counts.get(f"compaction_{name}", 0) + tokens
+        # Billed, and not in the top level. The other types repeat it, or have another model's price.
+        for entry in (one for one in _mappings(usage.get("iterations")) if one.get("type") == "compaction"):
+            more, more_bad = _counts(entry, _ANTHROPIC)
+            bad |= {f"compaction_{name}" for name in more_bad}
+            for name, tokens in more.items():
+                counts[f"compaction_{name}"] = counts.get(f"compaction_{name}", 0) + tokens
         yield Reading(counts, bad | bad_cost, cost_usd, opening=payload.get("type") in _OPENING_EVENTS)
 
 

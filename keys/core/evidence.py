@@ -340,11 +340,11 @@ def _header_tokens(headers: Mapping[str, str]) -> tuple[str, ...]:
 def _with_embedded_headers(headers: Mapping[str, str], objects: tuple[Json, ...]) -> Mapping[str, str]:
     """Add headers of the upstream's upstream that the error object repeats (OpenRouter, Codex events)."""
     merged = dict(headers)
-    for item in objects:
-        if isinstance(inner := item.get("headers"), Mapping):
-            for name, value in list(inner.items())[:50]:
-                if isinstance(value, (str, int, float)):
-                    merged.setdefault(str(name).lower(), str(value))
+    repeated = [inner for item in objects if isinstance(inner := item.get("headers"), Mapping)]
+    for inner in repeated:
+        for name, value in list(inner.items())[:50]:
+            if isinstance(value, (str, int, float)):
+                merged.setdefault(str(name).lower(), str(value))
     return merged
 
 

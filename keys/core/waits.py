@@ -149,12 +149,11 @@ def _retry_after(value: str, clock: datetime) -> float | None:
 
 
 def _from_fields(evidence: Evidence, clock: datetime) -> Iterator[float | None]:
-    for names in (DELAY_FIELDS, ("retry_after_ms", "retryAfterMs"), TIME_FIELDS):
-        for name in names:
-            for item in evidence.objects:
-                if name in item:
-                    wait = _stated(item[name], clock)
-                    yield wait / 1000 if wait is not None and name.lower().endswith("ms") else wait
+    for name in (*DELAY_FIELDS, "retry_after_ms", "retryAfterMs", *TIME_FIELDS):
+        for item in evidence.objects:
+            if name in item:
+                wait = _stated(item[name], clock)
+                yield wait / 1000 if wait is not None and name.lower().endswith("ms") else wait
 
 
 def _stated(value: Any, clock: datetime) -> float | None:

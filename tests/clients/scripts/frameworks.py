@@ -20,7 +20,7 @@ def weather(city: str) -> str:
 
 
 def langchain(client: str, mode: str) -> str:
-    from langchain_core.messages import HumanMessage, ToolMessage  # noqa: PLC0415  # one framework is needed
+    from langchain_core.messages import HumanMessage, ToolMessage  # noqa: PLC0415  # house: one of them is installed
 
     chat = langchain_model(client)
     if mode == "stream":
@@ -38,7 +38,7 @@ def langchain(client: str, mode: str) -> str:
 def langchain_model(client: str) -> Any:
     match client:
         case "chat" | "responses":
-            from langchain_openai import ChatOpenAI  # noqa: PLC0415
+            from langchain_openai import ChatOpenAI  # noqa: PLC0415  # house: one of them is installed
 
             return ChatOpenAI(
                 model=MODEL,
@@ -49,17 +49,17 @@ def langchain_model(client: str) -> Any:
                 use_responses_api=client == "responses",
             )
         case "messages":
-            from langchain_anthropic import ChatAnthropic  # noqa: PLC0415
+            from langchain_anthropic import ChatAnthropic  # noqa: PLC0415  # house: one of them is installed
 
             return ChatAnthropic(model=MODEL, base_url=URL, api_key=KEY, max_retries=0)
         case _:
-            from langchain_google_genai import ChatGoogleGenerativeAI  # noqa: PLC0415
+            from langchain_google_genai import ChatGoogleGenerativeAI  # noqa: PLC0415  # house: one of them is installed
 
             return ChatGoogleGenerativeAI(model=MODEL, base_url=URL, api_key=KEY, max_retries=0)
 
 
 def pydantic(client: str, mode: str) -> str:
-    from pydantic_ai import Agent  # noqa: PLC0415
+    from pydantic_ai import Agent  # noqa: PLC0415  # house: one of them is installed
 
     agent = Agent(pydantic_model(client), tools=[weather] if mode == "tool" else [])
     if mode != "stream":
@@ -75,19 +75,19 @@ def pydantic(client: str, mode: str) -> str:
 def pydantic_model(client: str) -> Any:
     match client:
         case "chat" | "responses":
-            from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415
-            from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+            from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel  # noqa: PLC0415  # house: one of them is installed
+            from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415  # house: one of them is installed
 
             made = OpenAIChatModel if client == "chat" else OpenAIResponsesModel
             return made(MODEL, provider=OpenAIProvider(base_url=f"{URL}/v1", api_key=KEY))
         case "messages":
-            from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
-            from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+            from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415  # house: one of them is installed
+            from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # house: one of them is installed
 
             return AnthropicModel(MODEL, provider=AnthropicProvider(base_url=URL, api_key=KEY))
         case _:
-            from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415
-            from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
+            from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415  # house: one of them is installed
+            from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415  # house: one of them is installed
 
             return GoogleModel(MODEL, provider=GoogleProvider(base_url=URL, api_key=KEY))
 
