@@ -21,6 +21,7 @@ from keys.core.waits import clock_of, spent_codex_windows, stated_wait_s, until_
 from keys.core.wording import Rules
 
 MAX_MESSAGE = 500
+_CONTROLS = dict.fromkeys((*range(32), 127))
 
 SCOPES: Mapping[Cause, Scope] = {
     Cause.SERVED: Scope.KEY,
@@ -230,6 +231,12 @@ def _has_spent_window(evidence: Evidence) -> bool:
     return next(spent_codex_windows(headers), None) is not None
 
 
+def _printable(message: str) -> str:
+    """One line that logs, databases and mails take: no control characters, no half of an emoji."""
+    text = " ".join(message.split()).translate(_CONTROLS)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _finished(outcome: Outcome, reply: Reply, message: str) -> Outcome:
     if outcome.cause is Cause.SERVED:
         verdict = Verdict.ANSWERED
@@ -237,5 +244,5 @@ def _finished(outcome: Outcome, reply: Reply, message: str) -> Outcome:
         verdict = Verdict.STOP
     else:
         verdict = Verdict.NEXT
-    shown = redact(" ".join(message.split()))[:MAX_MESSAGE]
+    shown = redact(_printable(message))[:MAX_MESSAGE]
     return replace(outcome, verdict=verdict, message=shown, status=reply.status, phase=reply.phase)
