@@ -102,7 +102,7 @@ class ArrayCutter:
             self._depth += 1
             if self._depth == 2:  # noqa: PLR2004  # the array, an object
                 self._begin = at
-        elif mark in b"}]":
+        elif mark != ord("\\"):
             self._depth -= 1
             if self._depth <= 1:
                 return at + 1

@@ -5,18 +5,15 @@ from typing import Final
 
 from proxy.core.pieces import ArrayCutter
 from proxy.core.wire.edits import Member, read_top_level
-from proxy.core.wire.jsontext import MalformedBody, loads, quoted
+from proxy.core.wire.jsontext import loads, quoted
 
 _PREFIX: Final = "models/"
 _ONE: Final = frozenset({"generateContentRequest", "generate_content_request"})
 
 
 def rename_requests(body: bytes, asked: str, sent: str) -> bytes:
-    """Exchange the client's name for the one to send wherever the body repeats it; nothing else changes."""
-    try:
-        found = sorted(_models(body), key=lambda member: member.start)
-    except MalformedBody:
-        return body
+    """Exchange the client's name for the one to send wherever the body, a JSON object, repeats it."""
+    found = sorted(_models(body), key=lambda member: member.start)
     new = {_PREFIX + asked: quoted(_PREFIX + sent), asked: quoted(sent)}
     pieces, at = [], 0
     for member in found:

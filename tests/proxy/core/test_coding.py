@@ -40,6 +40,17 @@ class TestEach:
             decoded(b"\xff\xfe junk " + body, [coding], len(PLAIN))
 
 
+@pytest.mark.parametrize("limit", [2_000_000, 1_500_000])
+def test_brotli_in_several_steps(limit):
+    plain = bytes(range(256)) * 7000
+    body = brotli.compress(plain, quality=1)
+    if limit > len(plain):
+        assert decoded(body, ["br"], limit) == plain
+    else:
+        with pytest.raises(TooLargeError):
+            decoded(body, ["br"], limit)
+
+
 def test_several_codings_are_undone_last_first():
     assert decoded(brotli.compress(gzip.compress(b"x")), ["gzip", "br"], 99) == b"x"
 

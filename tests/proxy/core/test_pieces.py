@@ -83,5 +83,9 @@ class TestWriter:
         parts = [writer.feed(b'[{"a":1}'), writer.feed(b'data: {"error":{}}\n\n'), writer.close()]
         assert json.loads(b"".join(parts)) == [{"a": 1}, {"error": {}}]
 
+    def test_what_has_no_data_is_no_item(self):
+        writer = ArrayWriter()
+        assert writer.feed(b'data: {"a":1}\n\n\n\n: comment\n\n') + writer.close() == b'[{"a":1}]'
+
     def test_nothing_is_an_empty_array(self):
         assert ArrayWriter().close() == b"[]"
