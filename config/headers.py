@@ -37,6 +37,19 @@ class SecurityHeaders:
         return response
 
 
+class PlainQuery:
+    """Takes NUL out of query strings: PostgreSQL has no such character, so a page that searched for it would fail."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if "%00" in request.META.get("QUERY_STRING", ""):
+            request.META["QUERY_STRING"] = request.META["QUERY_STRING"].replace("%00", "")
+            request.__dict__.pop("GET", None)  # read anew from what is left
+        return self.get_response(request)
+
+
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # whitenoise has no types
     """WhiteNoise with answers in one piece: under ASGI its files are read whole all the same, with a warning."""
 
