@@ -218,6 +218,7 @@ LOGGING = {
     "loggers": {
         # Django's own set-up would mail every error to ADMINS and print requests in its own format.
         "django": {"handlers": [], "level": "WARNING", "propagate": True},
+        "django.request": {"level": "ERROR"},  # a refused page is no news, least of all with a traceback
         **{name: {"level": "INFO"} for name in ("config", "proxy", "routing", "billing", "keys", "tenants")},
     },
 }

@@ -18,7 +18,8 @@ from proxy import background
 from proxy.core.coding import TooLargeError, UndecodableError, codings_of, decoded
 from proxy.core.endpoints import dialect_of
 from proxy.core.errors import Code, Fault
-from proxy.core.wire.faults import error_body
+from proxy.core.wire.faults import FaultContext, error_body
+from proxy.receive import new_request_id
 from proxy.views import CutShortError, GatewayStream, ProxyView
 
 logger = logging.getLogger("proxy.entry")
@@ -157,8 +158,18 @@ async def _send_parts(response: GatewayStream, send: Send) -> None:
 
 
 async def _send_fault(scope: Any, send: Send, fault: Fault) -> None:
-    body = error_body(dialect_of(scope["path"]), fault.status, fault.code.value, fault.message)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.encode(), value.encode()) for name, value in fault.headers().items()]
+    request_id = new_request_id()
+    context = FaultContext(request_id=request_id)
+    body = error_body(dialect_of(scope["path"]), fault.status, fault.code.value, fault.message, context=context)
+    told = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "x-request-id": request_id,
+        "request-id": request_id,
+        "x-pointsman-attempts": "0",
+        "x-pointsman-session": "none",
+        **fault.headers(),
+    }
+    headers = [(name.encode(), value.encode()) for name, value in told.items()]
     await send({"type": "http.response.start", "status": fault.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -14,6 +14,11 @@ from proxy.core.sending import without_key
 from proxy.runtime import Runtime
 
 
+def new_request_id() -> str:
+    """Return an id that nobody can guess."""
+    return "req_" + secrets.token_hex(16)
+
+
 def receive(request: HttpRequest, runtime: Runtime) -> Received:
     """Return what came in. The request id is ours; a client's own is not trusted with it."""
     if not isinstance(request, ASGIRequest):
@@ -24,7 +29,7 @@ def receive(request: HttpRequest, runtime: Runtime) -> Received:
     path = scope["path"]
     dialect = dialect_of(path, frozenset(name.lower() for name, _ in headers))
     return Received(
-        request_id="req_" + secrets.token_hex(16),
+        request_id=new_request_id(),
         record_id=runtime.recorder.ids.next(time.time_ns() // 1_000_000),
         at=runtime.now(),
         clock_s=runtime.clock(),

@@ -30,6 +30,7 @@ from keys.persistence import DatabasePersistence, Request, take_requests
 from keys.stores.embedded import EmbeddedStore
 from keys.stores.protocol import PersistenceError, StateStore
 from keys.stores.redis import RedisStore, client_of
+from keys.stores.upkeep import goes_on
 from proxy import background
 from proxy.core.call import Call
 from proxy.transport import Guard, Transport
@@ -159,7 +160,7 @@ def _end_threads(threads: ThreadPoolExecutor) -> None:
 async def _serve_inbox(runtime: Runtime) -> None:
     """Do what worker, beat and admin commands ask of the state store, within a second."""
     loop = asyncio.get_running_loop()
-    while True:
+    while goes_on():
         await asyncio.sleep(INBOX_S)
         try:
             for request in await loop.run_in_executor(runtime.threads, take_requests):
@@ -172,7 +173,7 @@ async def _persist_shared(store: RedisStore, runtime: Runtime) -> None:
     """Keep the persisted copy of a shared store's states: pages, `pool` and `explain` read the database."""
     loop, persistence = asyncio.get_running_loop(), DatabasePersistence()
     written: dict[str, dict[str, Any]] = {}
-    while True:
+    while goes_on():
         await asyncio.sleep(PERSIST_S)
         pool = await store.snapshot(runtime.now())
         rows = rows_of_pool(pool)

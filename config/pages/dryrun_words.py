@@ -209,8 +209,8 @@ def _fallback(fallback: Mapping[str, Any] | None, *, tried: bool) -> list[tuple[
     )
     found = [(words, ", ".join(fallback[name])) for name, words in steps if fallback[name]]
     refusal = fallback["else"]
-    told = f"HTTP {refusal['status']}: {refusal['text']}"
-    if tried:
+    told = f"HTTP {refusal['status']}: {refusal['text']}" if refusal is not None else ""
+    if tried or refusal is None:
         told = _(
             "an error by what the keys said: 429 when all were rate limited, 503 when all were out of balance or"
             " quota, 504 when the last one timed out, else 502"

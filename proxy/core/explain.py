@@ -171,5 +171,6 @@ def _fallback(decision: Decision) -> dict[str, Any] | None:
         "awaited": [f"{one.upstream}/{one.key}" for one in fallback.awaited],
         "last_resort": [f"{one.upstream}/{one.key}" for one in fallback.last_resort],
         "waiting": [f"{one.upstream}/{one.key}" for one in fallback.waiting],
-        "else": {"status": fallback.refusal.status, "text": fallback.refusal.text},
+        # What the client gets when nothing can be tried; once something was, the failures decide.
+        "else": None if decision.candidates else {"status": fallback.refusal.status, "text": fallback.refusal.text},
     }

@@ -17,7 +17,7 @@ from proxy.core.chain import Target, Verbatim
 from proxy.core.endpoints import Endpoint, Meter
 from proxy.core.errors import Code, Fault
 from proxy.core.sending import Inbound, Prepared
-from proxy.core.translating import read_form, write_for
+from proxy.core.translating import OPERATIONS, STREAMED_GEMINI, read_form, write_for
 from proxy.core.wire.form import Untranslatable
 from routing.core.decision import Candidate, Refusal, RefusalKind
 from routing.core.identity import digest
@@ -27,9 +27,16 @@ _CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server
 
 
 def softened(outcome: Outcome, endpoint: Endpoint) -> Outcome:
-    """A stored object that is not there is the request's affair: no other key has it either."""
+    """A stored object that is not there is the request's affair: no other key has it either.
+
+    A 404 without wording means the model on the paths of generation; elsewhere the upstream may lack the endpoint
+    itself, which says nothing about the model that others ask for.
+    """
     if endpoint.meter is Meter.STORED and outcome.cause is Cause.MODEL_UNAVAILABLE:
         return replace(outcome, cause=Cause.BAD_REQUEST, verdict=Verdict.STOP, scope=Scope.REQUEST)
+    generates = endpoint.name in OPERATIONS.values() or endpoint.name == STREAMED_GEMINI
+    if outcome.cause is Cause.MODEL_UNAVAILABLE and outcome.evidence == "status:404" and not generates:
+        return replace(outcome, scope=Scope.REQUEST)
     return outcome
 
 
@@ -71,7 +78,7 @@ _FAULT_WORDS: Mapping[str, str] = {
     "closed": "the upstream closed the connection before the end of its answer",
     "reset": "the connection to the upstream was reset",
     "malformed": "the upstream's answer is not HTTP",
-    "blocked_address": "the upstream's address is private; POINTSMAN_ALLOW_PRIVATE_UPSTREAMS does not allow it",
+    "blocked_address": "the upstream's address is private, which is not allowed here",
 }
 
 

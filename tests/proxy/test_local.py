@@ -6,7 +6,7 @@ import pytest
 
 from billing.models import RequestRecord
 from tests.factories import GatewayKeyFactory, LineFactory
-from tests.fake_upstream import Gate, answer, status, stream
+from tests.fake_upstream import Gate, answer, raw, status, stream
 from tests.gateway import CHARGE, HELLO, chat, request_id_of, wait_until
 from tests.proxy.asking import ask
 
@@ -203,3 +203,21 @@ def test_bodies_may_begin_with_blanks_and_a_mark(gateway, up):
     assert got.status_code in (200, 400)
     if got.status_code == 200:
         assert got.json()["choices"][0]["message"]["content"] == HELLO
+
+
+def test_a_bare_404_of_another_endpoint_says_nothing_about_the_model(gateway, up):
+    """A caller's mistake must not take a model from everybody."""
+    up.script("k-1", raw(b"404: Not Found", status=404, content_type="text/plain"), path="/v1/embeddings")
+    world = gateway.serving(up, "k-1")
+    mistaken = gateway.post(world, {"model": "gpt-4o", "input": "hi"}, path="/v1/embeddings")
+    assert mistaken.status_code == 404
+    wait_until(gateway.is_idle)
+    assert gateway.post(world, chat()).status_code == 200
+
+
+def test_a_body_that_is_too_large_is_told_like_any_other_refusal(gateway, up):
+    world = gateway.serving(up, "k-1")
+    refused = gateway.post(world, b" " * (32 * 1024 * 1024 + 1))
+    assert refused.status_code == 413
+    assert refused.headers["x-request-id"].startswith("req_")
+    assert (refused.headers["x-pointsman-attempts"], refused.headers["x-pointsman-session"]) == ("0", "none")
