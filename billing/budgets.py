@@ -29,6 +29,7 @@ from billing.core.reserving import (
 )
 from billing.models import OutputSize
 from billing.stores.protocol import RENEW_EVERY_S, Reservations
+from keys.stores.upkeep import goes_on
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +143,7 @@ class Budgets:
             (self._read_sizes, SIZES_S),
         )
         due = dict.fromkeys(range(len(jobs)), 0.0)
-        while True:
+        while goes_on():
             for number, (job, every_s) in enumerate(jobs):
                 if loop.time() >= due[number]:
                     due[number] = loop.time() + every_s

@@ -20,6 +20,7 @@ from billing.core.reserving import Claim, ReserveAnswer, ReserveRequest
 from billing.stores.embedded import EmbeddedReservations
 from billing.stores.protocol import LEASE_S, REMEMBER_S
 from keys.stores.courier import Courier, Health, StoreDown
+from keys.stores.upkeep import goes_on
 
 PREFIX = "{pm}:"
 PROBE_S = 0.5
@@ -116,7 +117,7 @@ class RedisReservations:
         await self.courier.client.aclose()
 
     async def _probe(self) -> None:
-        while True:
+        while goes_on():
             await asyncio.sleep(PROBE_S)
             if self.courier.health is not Health.UP and await self.courier.probe() is Health.UP:
                 self.courier.up()

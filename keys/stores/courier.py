@@ -21,6 +21,8 @@ import orjson
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
+from keys.stores.upkeep import goes_on
+
 CALL_TIMEOUT_S = 0.8
 BACKLOG_MAX = 10_000  # calls without an answer that wait for Redis to come back
 
@@ -107,7 +109,7 @@ class Courier:
         """Serve calls until cancelled."""
         self._running = True
         try:
-            while True:
+            while goes_on():
                 await self._queue.filled.wait()
                 self._queue.filled.clear()
                 if self.health is not Health.DOWN:
@@ -164,7 +166,12 @@ class Courier:
             self._queue.filled.set()
         else:
             await self.flush()
-        return await asyncio.gather(*answers) if len(answers) > 1 else [await answers[0]]
+        try:
+            return await asyncio.gather(*answers) if len(answers) > 1 else [await answers[0]]
+        except asyncio.CancelledError:
+            for job in jobs:
+                _hand_on(job)
+            raise
 
     async def _send(self, jobs: Sequence[_Job]) -> None:
         try:
@@ -227,6 +234,14 @@ class Courier:
         self.health = health
         waiting, self._queue.jobs = self._queue.jobs, [job for job in self._queue.jobs if job.answer is None]
         self._fail(waiting, health.value)
+
+
+def _hand_on(job: _Job) -> None:
+    """The answer came in the moment of the caller's cancellation: nobody has seen it."""
+    answer = job.answer
+    came = answer is not None and answer.done() and not answer.cancelled() and answer.exception() is None
+    if answer is not None and came and job.orphan is not None:
+        job.orphan(answer.result())
 
 
 def _is_refusal(exc: Exception) -> bool:

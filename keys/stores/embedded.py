@@ -25,6 +25,7 @@ from keys.stores.here import admit_here, freed
 from keys.stores.notes import Notes
 from keys.stores.protocol import Persistence, PersistenceError
 from keys.stores.records import ROW_PREFIX
+from keys.stores.upkeep import goes_on
 from keys.stores.verbs import Verbs
 from keys.stores.waiting import Patience
 
@@ -122,7 +123,7 @@ class EmbeddedStore(Verbs):
         self.notes.book.load(rows)
 
     async def run(self) -> None:
-        while True:
+        while goes_on():
             await asyncio.sleep(TICK_S)
             await self.tick(self._clock())
 

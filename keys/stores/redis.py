@@ -40,7 +40,7 @@ from keys.stores.here import admit_here, freed, is_free, without_rates
 from keys.stores.mirror import Mirror
 from keys.stores.notes import SharedNotes
 from keys.stores.plain import move_plainly, read_counts, read_states
-from keys.stores.upkeep import listen
+from keys.stores.upkeep import goes_on, listen
 from keys.stores.verbs import Verbs
 from keys.stores.waiting import Patience
 from keys.stores.wording import admission_of, admit_words, count_words, fix_words, settle_words, slot_words
@@ -114,7 +114,7 @@ class RedisStore(Verbs):
         with suppress(StoreDown):
             words = admit_words(request, keys, now, patience)
             answer = await self.courier.script(
-                "admit", words, lambda reply: self._orphaned(admission_of(reply, request, keys, now))
+                "admit", words, lambda reply: self._orphaned(request.ticket, admission_of(reply, request, keys, now))
             )
             admission = admission_of(answer, request, keys, now)
             self._keep(admission.holds)
@@ -135,10 +135,11 @@ class RedisStore(Verbs):
                 self.gate.keep(hold)
             self.figures.began(hold)
 
-    def _orphaned(self, admission: Admission) -> None:
-        """Granted to a request that was cancelled while it asked."""
+    def _orphaned(self, ticket: str, admission: Admission) -> None:
+        """Granted to a request that was cancelled while it asked, or queued for it: others must not wait behind it."""
         self._keep(admission.holds)
         self.let_go(admission.holds, admission.probe)
+        self._quit(ticket, [block.scope for block in admission.blocks])
 
     def _quit(self, ticket: str, scopes: Sequence[str]) -> None:
         self.gate.leave(ticket, scopes)
@@ -274,7 +275,7 @@ class RedisStore(Verbs):
     async def _upkeep(self) -> None:
         loop = asyncio.get_running_loop()
         renewed = probed = loop.time()
-        while True:
+        while goes_on():
             await asyncio.sleep(TICK_S)
             if self.health is not Health.DOWN:
                 await self._check()
