@@ -70,6 +70,11 @@ def spent(budget: BudgetInfo, *, at: datetime, now: datetime, book: PriceBook | 
     return settled + _sum(budget, entries.filter(pk__gt=kept.seen_id), book)
 
 
+def account_spent(credit: BudgetInfo, at: datetime) -> Decimal:
+    """Return what was paid from an account in the period of its credit, lost attempts included."""
+    return _sum(credit, _entries(credit, credit.span(at)), None)
+
+
 def _begin(budget: BudgetInfo, start: datetime, total: Decimal, newest: int, now: datetime) -> Decimal:
     """Keep a first sum: of nothing yet, so that entries under way now are not missed later."""
     try:

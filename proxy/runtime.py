@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 
 from billing.budgets import Budgets
+from billing.credit import credits_left
 from billing.recorder import Recorder
 from billing.stores.embedded import EmbeddedReservations
 from billing.stores.protocol import Reservations
@@ -25,7 +26,7 @@ from billing.stores.redis import RedisReservations
 from keys import events
 from keys.core.addresses import refusal
 from keys.core.pool import rows_of_pool
-from keys.core.report import Change
+from keys.core.report import Change, account_target
 from keys.persistence import DatabasePersistence, Request, take_requests
 from keys.stores.embedded import EmbeddedStore
 from keys.stores.protocol import PersistenceError, StateStore
@@ -41,6 +42,8 @@ logger = logging.getLogger("proxy.runtime")
 THREADS = 2
 INBOX_S = 0.5
 PERSIST_S = 1.0
+CREDIT_S = 30.0
+CREDIT_FOR = timedelta(seconds=120)
 DRAIN_S = 30.0
 
 
@@ -98,6 +101,7 @@ async def open_runtime() -> Runtime:
     background.start(runtime.budgets.run(), upkeep=True)
     background.start(store.run(), upkeep=True)
     background.start(_serve_inbox(runtime), upkeep=True)
+    background.start(_watch_credits(runtime), upkeep=True)
     if isinstance(store, RedisStore):
         background.start(_persist_shared(store, runtime), upkeep=True)
     _Holder.current = runtime
@@ -185,6 +189,20 @@ async def _persist_shared(store: RedisStore, runtime: Runtime) -> None:
         except PersistenceError:
             continue
         written.update(changed)
+
+
+async def _watch_credits(runtime: Runtime) -> None:
+    """Tell the decisions how much of each account's known credit is left."""
+    loop = asyncio.get_running_loop()
+    while goes_on():
+        now = runtime.now()
+        try:
+            left = await loop.run_in_executor(runtime.threads, credits_left, now)
+        except (DatabaseError, InterfaceError):
+            left = {}  # what was known holds until it is too old
+        for account_id, share in left.items():
+            runtime.store.figures.saw_credit(account_target(account_id), share, now + CREDIT_FOR)
+        await asyncio.sleep(CREDIT_S)
 
 
 async def _obey(store: StateStore, request: Request, now: datetime) -> tuple[Change, ...]:

@@ -41,7 +41,7 @@ class FigureBoard:
         self._tracks: dict[int, Track] = {}
         self._flying: dict[int, set[str]] = {}
         self._peers: dict[str, tuple[datetime, dict[int, int]]] = {}
-        self._facts: dict[str, dict[str, tuple[float, float]]] = {"water": {}, "poison": {}}  # value, end
+        self._facts: dict[str, dict[str, tuple[float, float]]] = {"water": {}, "credit": {}, "poison": {}}  # value, end
         self._out = _Outbox()
 
     # What happened here
@@ -77,6 +77,10 @@ class FigureBoard:
         The smallest known part counts; a new reading replaces the old one of the same target.
         """
         self._note("water", target, fraction, until)
+
+    def saw_credit(self, target: str, fraction: float, until: datetime) -> None:
+        """The same of an account's credit by our own ledger; a window's headers do not replace it."""
+        self._note("credit", target, fraction, until)
 
     def poison(self, fingerprint: str, until: datetime) -> None:
         """A request of this likeness failed everywhere: one attempt only, until then."""
@@ -114,7 +118,9 @@ class FigureBoard:
         return len(self._flying.get(key_id, ())) + sum(flying.get(key_id, 0) for flying in peers)
 
     def water(self, target: str, now: datetime) -> float | None:
-        return self._known("water", target, now)
+        """The smallest part known to be left of the target's windows and credit."""
+        known = [left for kind in ("water", "credit") if (left := self._known(kind, target, now)) is not None]
+        return min(known, default=None)
 
     def is_poisoned(self, fingerprint: str, now: datetime) -> bool:
         return self._known("poison", fingerprint, now) is not None
