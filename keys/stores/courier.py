@@ -244,14 +244,6 @@ def _hand_on(job: _Job) -> None:
         job.orphan(answer.result())
 
 
-def _hand_on(job: _Job) -> None:
-    """The answer came in the moment of the caller's cancellation: nobody has seen it."""
-    answer = job.answer
-    came = answer is not None and answer.done() and not answer.cancelled() and answer.exception() is None
-    if answer is not None and came and job.orphan is not None:
-        job.orphan(answer.result())
-
-
 def _is_refusal(exc: Exception) -> bool:
     text = str(exc).lower()
     return isinstance(exc, NoPermissionError) or "unknown command" in text or "unknown redis command" in text
