@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.fake_upstream import Ending, Gate, Tokens, UsagePlace, answer, broken, silent, status, stream
+from tests.fake_upstream import Ending, Gate, Tokens, UsagePlace, answer, broken, silent, sse, status, stream
 from tests.gateway import CHARGE, CHAT, attempts, chat, encoded, ledger, outcomes, wait_until
 
 
@@ -109,10 +109,12 @@ def test_reading_on_is_bounded_in_time(gateway, up):
 
 
 def test_reading_on_is_bounded_in_size(gateway, up):
-    up.script("k-1", stream(["one ", *["x" * 100_000] * 400]))
+    """Of 200 MB the upstream gets rid of what the kernel's buffers take; then the line is dropped."""
+    piece = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"x" * 65536 + b'"},"finish_reason":null}]}\n\n'
+    up.script("k-1", sse(*[piece] * 3000))
     world = gateway.serving(up, "k-1")
     with caller(gateway, world, chat(stream=True)) as sock:
-        read_until(sock, b"one ")
+        read_until(sock, b"xxxx")
     record = settled(gateway, world)
     assert (record.status, record.estimated) == ("cancelled", True)
     up.wait_for_hang_ups()
