@@ -87,7 +87,7 @@ class TestDead:
     def test_a_new_secret_starts_anew(self, gateway, up, world):
         up.default(status(401), key="k-1")
         save_key(key=world.keys[0], secret="k-1-new")
-        wait_until(lambda: served_by(gateway, world) == [("k1", "served")], 3)
+        wait_until(lambda: served_by(gateway, world) == [("k1", "served")], 10)
         assert up.keys()[-1] == "k-1-new"
 
     def test_it_stays_dead_over_a_restart(self, gateway, up, world):
