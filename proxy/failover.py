@@ -337,7 +337,7 @@ class Failover:
             model=candidate.model_sent,
             outcome=outcome,
             began=began,
-            epoch=candidate.epoch,
+            epoch=key_of(call.admitted.table, candidate).epoch,  # of the secret that was used
             first_ms=made.ms if outcome.cause is Cause.TIMEOUT else None,
         )
         reports: tuple[tuple[Report, Policy], ...] = ((report, call.policy),)
