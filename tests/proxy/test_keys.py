@@ -90,6 +90,17 @@ class TestDead:
         wait_until(lambda: served_by(gateway, world) == [("k1", "served")], 10)
         assert up.keys()[-1] == "k-1-new"
 
+    def test_the_old_secret_cannot_kill_the_new_one(self, gateway, up, world, monkeypatch):
+        """A process that has not read the new table yet calls with the old secret; its refusal says nothing now."""
+        up.default(status(401), key="k-1")
+        with monkeypatch.context() as patch:
+            patch.setattr(gateway.runtime.keeper, "_look", lambda: None)
+            save_key(key=world.keys[0], secret="k-1-new")
+            wait_until(lambda: not StateInbox.objects.exists(), 3)
+            wait_until(lambda: served_by(gateway, world) == [("k1", "auth_invalid"), ("k2", "served")], 3)
+        gateway.refresh()
+        assert served_by(gateway, world) == [("k1", "served")]
+
     def test_it_stays_dead_over_a_restart(self, gateway, up, world):
         kept(world, "k1", "dead")
         gateway.restart()
