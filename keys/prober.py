@@ -2,7 +2,7 @@
 
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -60,7 +60,7 @@ def probe(key: UpstreamKey, now: datetime) -> ProbeResult:
     if not answer.is_success:
         reply = Reply(answer.status_code, dict(answer.headers), answer.content[:_ERROR_MAX], dialect=dialect)
         outcome = classify(reply, now=now)
-        return ProbeResult(_without(outcome, key.secret), ms=_ms(began))
+        return ProbeResult(replace(outcome, message=redact(outcome.message, (key.secret,))), ms=_ms(began))
     names = _names(answer)
     served = Outcome(
         Cause.SERVED, Verdict.ANSWERED, Scope.NONE, status=answer.status_code, message=f"{len(names)} models"
@@ -78,19 +78,6 @@ def _blocked(host: str) -> str | None:
     except OSError:
         return None
     return next((why for *_rest, address in found if (why := refusal(host, allowed, str(address[0])))), None)
-
-
-def _without(outcome: Outcome, secret: str) -> Outcome:
-    return Outcome(
-        cause=outcome.cause,
-        verdict=outcome.verdict,
-        scope=outcome.scope,
-        wait_s=outcome.wait_s,
-        reason=outcome.reason,
-        evidence=outcome.evidence,
-        message=redact(outcome.message, (secret,)),
-        status=outcome.status,
-    )
 
 
 def _names(answer: httpx.Response) -> tuple[str, ...]:
