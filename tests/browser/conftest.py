@@ -36,6 +36,11 @@ def chromium():
         os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = before
 
 
+def lost(request):
+    """Whether a load failed; one that the page gave up because it was left is no fault of the page."""
+    return request.failure != "net::ERR_ABORTED"
+
+
 @pytest.fixture
 def open_page(chromium):
     """Return a function that opens a page; whatever the page complains about fails the test at its end."""
@@ -48,7 +53,7 @@ def open_page(chromium):
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}") if lost(request) else None)
         page.on("response", lambda answer: complaints.append(answer.url) if answer.status >= 400 else None)
         return page
 

@@ -200,7 +200,9 @@ class Connection(asyncio.Protocol):
                 await self._end(request, ending)
 
     async def _write(self, data: bytes) -> None:
-        if self.gone.is_set():
+        # A write that fails closes the transport at once; connection_lost comes a turn of the loop later,
+        # and a loop of writes that never waits would take none.
+        if self.gone.is_set() or self.transport.is_closing():
             raise ClientGone
         self.transport.write(data)
         await self.drained.wait()
