@@ -10,7 +10,7 @@ literal, since real model names hold them. A date without a time begins at 00:00
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
@@ -20,6 +20,7 @@ from typing import TypeAlias, TypeVar
 
 from billing.core.periods import midnight
 from billing.core.tokens import Usage
+from tenants.core.values import valueclass
 
 PLACES = 12
 _UNIT = 10**12  # of PLACES
@@ -37,7 +38,7 @@ class PriceUnit(StrEnum):
     PER_CALL = "per_call"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class PriceRow:
     """One line of the price list. Rates are per million tokens (or per call) in `currency`; None = not stated.
 
@@ -58,7 +59,7 @@ class PriceRow:
     starts: datetime | date
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RateRow:
     """From `starts` on, 1 `source` is `rate` `target`. `tenant_id` None = global."""
 
@@ -75,7 +76,7 @@ _PriceChain: TypeAlias = tuple[tuple[datetime, PriceRow], ...]  # newest first
 _RateChain: TypeAlias = tuple[tuple[datetime, Fraction], ...]  # newest first
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class PriceBook:
     """All prices and rates. `zones` maps tenant id -> time zone; a tenant that is not named has UTC.
 
@@ -237,7 +238,7 @@ def _first(rate: Decimal | None, fallback: Decimal | None) -> Decimal | None:
     return fallback if rate is None else rate
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class _Pattern:
     """All rows of one owner under one pattern."""
 

@@ -5,18 +5,19 @@ closes its own account only, and the call goes on as long as one of the accounts
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from billing.core.budget import Standing, admits
 from billing.core.periods import Span, period_of
+from tenants.core.values import valueclass
 
 SINCE_EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class BudgetInfo:
     """A budget as the request path knows it. Neither line nor account = the whole tenant's. `zone` rules its days."""
 
@@ -47,7 +48,7 @@ class BudgetInfo:
         return f"{self.id}:{self.currency}:{self.period}:{int(start.timestamp())}"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class BudgetBook:
     """All budgets, by whom they bind."""
 
@@ -69,7 +70,7 @@ class BudgetBook:
         return tuple(budget for budget in self.of(owner, owner_id) if budget.hard)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Claim:
     """What a call wants of one budget's period. `account_id` None = the call cannot go on without it."""
 
@@ -79,7 +80,7 @@ class Claim:
     account_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class ReserveRequest:
     """`free`: an account without a budget may serve as well."""
 
@@ -88,7 +89,7 @@ class ReserveRequest:
     free: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class ReserveAnswer:
     """`unknown` scopes must be loaded from the ledger first; nothing was reserved then.
 
@@ -132,7 +133,7 @@ def closed_accounts(request: ReserveRequest, refused: Iterable[str]) -> frozense
     )
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Ask:
     """A call that wants to start. `claims` pairs each hard budget with the call's estimate in its currency.
 
@@ -149,14 +150,14 @@ class Ask:
     free: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Granted:
     """`closed`: accounts whose own budget is spent; the call goes without them."""
 
     closed: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class BudgetRefused:
     """`spent` None = not known here. `resets_at` None = never by itself."""
 

@@ -5,9 +5,10 @@
 `output_tokens` includes `reasoning_tokens`. None is "not reported"; 0 is a reported (or implied) zero.
 """
 
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from tenants.core.values import valueclass
 
 
 class UsageSource(StrEnum):
@@ -23,7 +24,7 @@ class UsageSource(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one call.
 

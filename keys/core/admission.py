@@ -1,18 +1,18 @@
 """What a request asks of the store before it is sent, and what it gives back afterwards."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from keys.core.policy import Policy
 from keys.core.report import Report, Standing
 from keys.core.windows import Caps
+from tenants.core.values import valueclass
 
 UNCAPPED = Caps()
 SLOT_LEASE_S = 30.0
 WAIT_MAX_S = 60.0  # a waiter's place in the queue is forgotten after this, should its process die
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Caller:
     """A scope that pays for the request: `line:4` or `gateway:9`."""
 
@@ -20,7 +20,7 @@ class Caller:
     caps: Caps
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class KeyOption:
     """One upstream key that may serve. `dares`: try it although it cools by strikes (nothing else is left)."""
 
@@ -31,7 +31,7 @@ class KeyOption:
     dares: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class AdmitRequest:
     """One try to get under way: the first of `keys`, as they are ordered, that has a slot.
 
@@ -48,7 +48,7 @@ class AdmitRequest:
     slots: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Hold:
     """What an admitted request holds in one scope until it is settled. Slots are leases, renewed by `run()`."""
 
@@ -60,7 +60,7 @@ class Hold:
     slot: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Block:
     """Why a scope did not let the request in.
 
@@ -74,7 +74,7 @@ class Block:
     left_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Passed:
     """A key that its state ruled out between the decision and the admission."""
 
@@ -82,7 +82,7 @@ class Passed:
     standing: Standing
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class ProbeLease:
     """The right to send the one request that a half-open key or account gets. Empty `targets`: none was needed."""
 
@@ -90,7 +90,7 @@ class ProbeLease:
     targets: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Admission:
     """The answer to an AdmitRequest.
 
@@ -121,7 +121,7 @@ class Admission:
         return min((block.left_s for block in self.blocks if block.left_s is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class SettleRequest:
     """Everything that follows an attempt, in one call.
 

@@ -1,10 +1,11 @@
 """What one exchange with an upstream key meant: the words classification speaks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from keys.core.dialect import Dialect
+from tenants.core.values import valueclass
 
 
 class Cause(StrEnum):
@@ -53,7 +54,7 @@ class Phase(StrEnum):
     MID_STREAM = "mid_stream"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Reply:
     """One answer of an upstream as classification reads it.
 
@@ -73,7 +74,7 @@ class Reply:
     dialect: Dialect | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Outcome:
     """The meaning of a reply.
 

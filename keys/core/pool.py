@@ -1,7 +1,6 @@
 """The pool as it is shown: one figure sheet per key, from stored rows or from a live store."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +8,10 @@ from keys.core.counts import Counts, loaded_counts
 from keys.core.report import account_target, key_target
 from keys.core.state import FRESH, KeyState, Status, left_s, rested, status_at
 from keys.core.stored import dumped, loaded
+from tenants.core.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Sheet:
     """One key, its account included: a key whose account is out of balance shows as cooling for that reason.
 
@@ -48,7 +48,7 @@ class Sheet:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Pool:
     """States by target (`key:12`, `account:3`) and counters by key id, at one moment."""
 

@@ -1,6 +1,6 @@
 """What is told to a state store about an attempt, and what it answers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -20,6 +20,7 @@ from keys.core.state import (
     status_at,
     strikes_by,
 )
+from tenants.core.values import valueclass
 
 
 class Part(StrEnum):
@@ -41,7 +42,7 @@ class Skip(StrEnum):
     QUOTA = "quota"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Report:
     """One attempt as the store needs it.
 
@@ -62,7 +63,7 @@ class Report:
     first_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Change:
     """What a report did to one target (`key:12`, `account:3`)."""
 
@@ -91,7 +92,7 @@ class Change:
         return was and self.new.status is Status.HEALTHY and self.new.until is None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Standing:
     """A key-and-model pair as decisions see it.
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
 
+from tenants.core.values import valueclass
+
 FIRSTS, FIRSTS_MIN = 32, 3
 RESULTS, RESULTS_S = 50, 1800.0
 PACE_S, PACE_GRAIN_S, PACE_MIN = 300.0, 10.0, 3
@@ -18,7 +20,7 @@ BASELINE_BUCKETS, BASELINE_MIN = 288, 20
 SLOW_FACTOR = 3.0  # what keeps a bucket out of the baseline
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Sample:
     """One finished attempt. `first_ms` None = it failed before content otherwise than by silence."""
 
@@ -28,7 +30,7 @@ class Sample:
     first_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Figures:
     """One key's figures at a moment; field by field what `routing.core.views.KeyView` asks for."""
 

@@ -27,13 +27,14 @@ Accounts use the same machine. They never strike; cooling comes from the balance
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import isnan
 
 from keys.core.outcome import Cause, Outcome, Scope
 from keys.core.policy import Policy
+from tenants.core.values import valueclass
 
 RATE_WAIT_MIN_S = 1.0
 RATE_UNSTATED_MAX_S = 600.0  # where the doubling of waits that nobody stated ends
@@ -54,7 +55,7 @@ class Status(StrEnum):
     DEAD = "dead"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Rest:
     """One model that a key does not serve until `until`."""
 
@@ -64,7 +65,7 @@ class Rest:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class KeyState:
     """State of a key or an account. The module's docstring holds the theory.
 

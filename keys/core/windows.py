@@ -8,8 +8,10 @@ in an hour, a quarter of an hour in a day). `keys/stores/lua/shared.lua` repeats
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from tenants.core.values import valueclass
 
-@dataclass(frozen=True, slots=True)
+
+@valueclass(frozen=True, slots=True)
 class Span:
     """How a limit is counted. `buckets` × `width_s` is its length."""
 
@@ -32,7 +34,7 @@ SPANS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Caps:
     """Limits of one scope (a line, a gateway key, an upstream key). None = no limit."""
 

@@ -16,6 +16,7 @@ from proxy.core.wire.faults import FaultContext, error_event
 from proxy.core.wire.form import Request
 from proxy.core.wire.reading import Kind, event_payload, has_usage, is_usage_only_chunk, is_whole, kind, repaired
 from routing.core.identity import owned_ids, signatures_in
+from tenants.core.values import valueclass
 
 SSE: Final = "text/event-stream; charset=utf-8"
 
@@ -33,7 +34,7 @@ class ByteSource(Protocol):
         """Be done with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Rename:
     """The exact name that was sent upstream, and the client's."""
 
@@ -41,7 +42,7 @@ class Rename:
     shown: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Translation:
     """What the answer's way back needs. `form` is the client's request; `seed` stands in for ids an upstream lacks."""
 

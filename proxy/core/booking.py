@@ -6,7 +6,7 @@ an amount of None, never 0.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -22,13 +22,14 @@ from billing.core.tokens import NO_USAGE, Usage, UsageSource
 from proxy.core.call import Call
 from proxy.core.chain import Try
 from proxy.core.ending import End
+from tenants.core.values import valueclass
 
 _BYTES_PER_TOKEN = 4
 _ZERO = Decimal(0)
 _MESSAGE_MAX = 500
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Amounts:
     """In the tenant's currency; None = not known."""
 
@@ -61,7 +62,7 @@ def bundle_of(call: Call, clock_s: float) -> Bundle:
     return Bundle(record, attempts, tuple(_ledger(booked, day)))
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class _Booked:
     call: Call
     made: Try | None

@@ -15,9 +15,10 @@ from routing.core.decision import Decision
 from routing.core.facts import Facts
 from routing.core.memory import Memory
 from routing.core.table import GatewayKeyInfo, LineInfo, RoutingTable, TenantInfo
+from tenants.core.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Received:
     """What came in, before anybody looked at it. `headers` keep their spelling; `query` has no credential left."""
 
@@ -34,7 +35,7 @@ class Received:
     query_key: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Admitted:
     """A request whose caller is known. `table` is the routing table that all of it is decided by."""
 

@@ -1,12 +1,13 @@
 """The attempt chain of a request, and what the client gets when no attempt served."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from billing.core.tokens import Usage
 from keys.core.dialect import Dialect
 from keys.core.outcome import Cause, Outcome, Verdict
 from proxy.core.errors import Code, Fault
+from tenants.core.values import valueclass
 
 _RATE_LONGEST_S = 3600.0  # no key rests longer for a rate, whatever its upstream asks for
 SKIP_ROWS = 20  # further skips are counted, not listed
@@ -19,7 +20,7 @@ _PLAIN_REFUSALS = frozenset({400, 404, 405, 409, 410, 413, 415, 422})
 _REQUEST_FAULTS = frozenset({Cause.BAD_REQUEST, Cause.CONTENT_FILTERED, Cause.CONTEXT_TOO_LONG})
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Target:
     """The upstream key that a try went to, with the names that its row keeps."""
 
@@ -38,7 +39,7 @@ class Target:
         return f"{self.key} (…{self.tail})"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Verbatim:
     """An upstream's own error answer, for the client; redacted."""
 
@@ -47,7 +48,7 @@ class Verbatim:
     body: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Try:
     """One exchange, or a recorded skip (then `skipped` says why and `outcome` is None). Times in ms of the request."""
 
@@ -67,7 +68,7 @@ class Try:
     verbatim: Verbatim | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Chain:
     """All tries of a request, in order."""
 

@@ -7,18 +7,18 @@ probed.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from keys.core.outcome import Cause
 from keys.core.policy import Policy
 from keys.core.report import Report
+from tenants.core.values import valueclass
 
 SERVED_WITHIN_S = 60.0
 POISON_S = 600.0  # how long the request's like gets one attempt only
 _SEVERAL = 2
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Late:
     """An effect that waits. `balance` tells accounts apart (a key without one is its own)."""
 
@@ -27,7 +27,7 @@ class Late:
     balance: int
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Judgement:
     """`apply`: effects that count. `probe`: keys to ask instead. `poisoned`: the request is at fault."""
 

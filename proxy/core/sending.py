@@ -1,7 +1,7 @@
 """From a client's request and a candidate to the upstream's request: the client's bytes, deliberately edited."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -18,11 +18,12 @@ from proxy.core.wire.gemini_names import rename_requests
 from proxy.core.wire.jsontext import dumps
 from proxy.core.wire.multipart import replace_field
 from routing.core.table import KeyInfo, UpstreamInfo
+from tenants.core.values import valueclass
 
 _USAGE_ON_REQUEST: Final = frozenset({"chat/completions", "completions"})
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Inbound:
     """The client's request, parsed once for all attempts. `body` are its bytes."""
 
@@ -37,7 +38,7 @@ class Inbound:
     as_array: bool = False  # Gemini without alt=sse: the stream is one JSON array
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Prepared:
     """A request for one upstream key. `injected`: the usage option is ours, so its chunk is withheld.
 

@@ -5,7 +5,7 @@ for the standing of `Target.pairs` and the rotations of `Target.scopes` in one g
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,12 +16,13 @@ from routing.core.sticky import balance_of, provider_of
 from routing.core.table import KeyInfo, MemberInfo, RouteInfo, RoutingTable, RuleInfo, UpstreamInfo
 from routing.core.views import Owner, Pin
 from tenants.core.access import glob_matches, model_allowed
+from tenants.core.values import valueclass
 
 _NOBODY: Mapping[str, Owner] = {}
 _SILENT = HopJudgement(())
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class _Asked:
     """What every hop is judged by. `models` is the line's list, `values` what the first phase set."""
 

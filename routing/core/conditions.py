@@ -12,7 +12,6 @@ hours                           `"22:00-07:00"`, `"mon-fri 09:00-18:00"`, or a l
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from keys.core.dialect import Dialect
 from routing.core.facts import Facts
 from tenants.core.access import glob_matches
+from tenants.core.values import valueclass
 
 GLOBS = ("model", "line", "key", "upstream")
 FLAGS = ("stream", "tools", "image", "thinking")
@@ -43,7 +43,7 @@ _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Comparison:
     operator: str
     bound: float
@@ -52,7 +52,7 @@ class Comparison:
         return _HOLDS[self.operator](value, self.bound)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Window:
     """Minutes of the day, `start` inclusive, `end` exclusive; `end` <= `start` = over midnight. Monday is day 0."""
 

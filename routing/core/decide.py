@@ -6,7 +6,7 @@ leads is charged to the rotations.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from routing.core.choose import choose, owner_for
@@ -28,6 +28,7 @@ from routing.core.sticky import Hold, hold_of
 from routing.core.strategies import NO_SCORES, Entry, Method, Moment, Ranking, charge, rank
 from routing.core.table import RoutingTable
 from routing.core.views import Charge, Situation
+from tenants.core.values import valueclass
 
 _DEFAULT_METHOD = Method("priority", "")
 _INNER_STEP = 999_983  # a group and its members must not draw by the same number: some keys would never lead
@@ -35,7 +36,7 @@ _INNER_STEP = 999_983  # a group and its members must not draw by the same numbe
 _Contest: TypeAlias = tuple[Method, Sequence[Entry]]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class _Order:
     """Seats in the order of strategy and rotations, with what is needed to charge a lead."""
 

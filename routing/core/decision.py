@@ -1,7 +1,7 @@
 """What a decision consists of. Rich enough to run a request, to record it and to explain it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +14,7 @@ from routing.core.sticky import Hold
 from routing.core.strategies import Score
 from routing.core.table import GroupInfo, RouteInfo, RuleInfo, UpstreamInfo
 from routing.core.views import Charge
+from tenants.core.values import valueclass
 
 
 class Bar(StrEnum):
@@ -72,7 +73,7 @@ _STATUSES: Mapping[RefusalKind, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Refusal:
     """`retry_after_s` is what the header says (1–60); `wait_s` the real time. None = waiting is no help or unknown."""
 
@@ -87,7 +88,7 @@ class Refusal:
         return _STATUSES[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Hop:
     """One upstream as this request would use it. `bar` None = usable as far as the table knows.
 
@@ -105,7 +106,7 @@ class Hop:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Target:
     """What the rules chose, before any key state is known.
 
@@ -149,7 +150,7 @@ class Target:
         return tuple(scopes) if self.group is None else (group_scope(self.group), *scopes)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Candidate:
     """One planned try.
 
@@ -183,7 +184,7 @@ class Candidate:
         return -self.key_id if self.account_id is None else self.account_id
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Skipped:
     """A key that is not tried. `left_s` None = nobody knows. `cause` is that of the cooling, death or rest."""
 
@@ -197,7 +198,7 @@ class Skipped:
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Fallback:
     """What is left when no candidate (any more) is: in the order of the fields.
 
@@ -217,7 +218,7 @@ class Fallback:
     waiting: tuple[Candidate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Decision:
     """`refusal` set = answer it, try nothing. Otherwise go through `candidates`, then `fallback`.
 

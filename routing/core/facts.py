@@ -1,7 +1,7 @@
 """What is known about a request before anything is decided: one frozen value for all dialects."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, assert_never
 
 from keys.core.dialect import Dialect
@@ -18,6 +18,7 @@ from routing.core.reading import (
     messages_of,
     telling_blocks,
 )
+from tenants.core.values import valueclass
 
 BYTES_PER_TOKEN = 4
 IMAGE_TOKENS = 1000  # what an image is taken to fill of a context window
@@ -29,7 +30,7 @@ _THINKING_OFF = ("none", "disabled", "off")
 _MAX_TOKENS_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Caller:
     """Who asks. `batch`: the line's class, or an item of a batch."""
 
@@ -40,7 +41,7 @@ class Caller:
     batch: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Inbound:
     """How it was asked.
 
@@ -59,7 +60,7 @@ class Inbound:
     serves: frozenset[Dialect] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Facts:
     """`input_tokens` is body bytes ÷ 4. `window_tokens` leaves base64 media out: what a context window must hold.
 

@@ -6,12 +6,12 @@ so that no client can reach another line's conversation by guessing its id. Sour
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, assert_never
 
 from keys.core.dialect import Dialect
 from routing.core.reading import SYSTEM, USER, Block, Message, is_tool_result, map_at, maps_in, text_of
+from tenants.core.values import valueclass
 
 # In this order: the first that is there wins.
 SESSION_HEADERS = (
@@ -45,7 +45,7 @@ _SIGNATURES_MAX = 8  # the newest: older ones were accepted by the same provider
 _DEPTH_MAX = 10
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Session:
     """What names a conversation, hashed; "" = absent.
 
@@ -57,7 +57,7 @@ class Session:
     lone: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class HardPin:
     """Something in the request that lives on one account. `field` is shown to the client; `value` is hashed."""
 

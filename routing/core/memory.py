@@ -1,12 +1,13 @@
 """What is known about a request's conversation before a decision."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from routing.core.views import Owner, Pin
+from tenants.core.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Memory:
     """`names` are those under which the conversation's pin is kept, empty without an identity."""
 

@@ -5,10 +5,10 @@ for that is five times as fast as asking for a Mapping, and a long conversation 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, assert_never
 
 from keys.core.dialect import Dialect
+from tenants.core.values import valueclass
 
 Block: TypeAlias = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ _MEDIA_FIELDS = frozenset(
 _DEPTH_MAX = 4
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Message:
     """`role` is system, user, assistant or tool. A string content is one text block."""
 

@@ -1,7 +1,6 @@
 """What can be wrong with rules before any request comes: shape of one rule, and rules that can never match."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -9,6 +8,7 @@ from routing.core.conditions import FLAGS, GLOBS, NUMBERS, comparisons, error_in
 from routing.core.rules import denies, has_target
 from routing.core.table import RuleInfo
 from tenants.core.access import glob_matches
+from tenants.core.values import valueclass
 
 DENY_MAX = 300
 _TARGETS = ("group", "upstream", "deny")
@@ -18,7 +18,7 @@ _COUNTED = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _FIXED = ("stream", "messages", "input", "contents", "prompt")
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RuleShape:
     """A rule as far as it can shadow others. `decides`: nothing below it is judged once it matches."""
 

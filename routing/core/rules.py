@@ -7,7 +7,7 @@ the hop.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,9 +15,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from routing.core.conditions import unmet
 from routing.core.facts import Facts
 from routing.core.table import RuleInfo
+from tenants.core.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RuleVerdict:
     """What became of one rule. `why` says which condition failed, or what the match did."""
 
@@ -27,7 +28,7 @@ class RuleVerdict:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Judgement:
     """`decider` None = no rule has a target or deny for this request. `values` are those of `set`, gathered."""
 
@@ -36,7 +37,7 @@ class Judgement:
     decider: RuleInfo | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class HopJudgement:
     """`deny` is the text of the rule that forbids this hop, None = allowed."""
 

@@ -1,7 +1,7 @@
 """Every upstream key a target reaches, with what speaks against it at this moment."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from statistics import median
 
@@ -14,6 +14,7 @@ from routing.core.facts import Facts
 from routing.core.strategies import NO_SCORES, Entry, Method, Score, is_slow
 from routing.core.table import KeyInfo, RoutingTable
 from routing.core.views import FRESH, KeyView, Situation
+from tenants.core.values import valueclass
 
 LOW_WATER_TIER = 1
 SLOW_TIER = 2
@@ -24,7 +25,7 @@ TYPICAL_OUTPUT_TOKENS = 1024
 PASSING = frozenset({Bar.COOLING, Bar.DEAD, Bar.BUSY, Bar.QUOTA})
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Seat:
     """A hop and one of its keys. `full`: busy with its own calls, not with another's probe lease."""
 

@@ -14,13 +14,13 @@ Ties go to the order as listed. Contenders of a later tier (low water, slow) are
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from statistics import median
 from typing import TypeAlias
 
 from routing.core.views import Charge
+from tenants.core.values import valueclass
 
 WEIGHT_UNIT = 1000
 SPEED_MIN, SPEED_MAX = 0.1, 10.0
@@ -40,7 +40,7 @@ _Scores: TypeAlias = dict[int, Mapping[str, Score]]
 NO_SCORES: Mapping[str, Score] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Entry:
     """One contender. `tier` 0 goes first. `cost` None = unpriced; `remaining` None = uncapped; see `KeyView`."""
 
@@ -56,7 +56,7 @@ class Entry:
     remaining: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Method:
     """A strategy as configured. `scope` names the rotation; `basis` matters to `weighted` alone."""
 
@@ -65,7 +65,7 @@ class Method:
     basis: str = "share"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Ranking:
     """Ids in order, and per id what it was judged by, for people. An id without scores was judged by its place."""
 
@@ -73,7 +73,7 @@ class Ranking:
     scores: Mapping[int, Mapping[str, Score]]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Moment:
     """The outside of a draw: the scope's integers, a number in [0, 1), the clock."""
 

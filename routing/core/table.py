@@ -5,7 +5,7 @@ Ids are database primary keys. Names and slugs are copied, so that records keep 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -16,9 +16,10 @@ from keys.core.dialect import Dialect
 from keys.core.policy import Policy
 from keys.core.rulebook import DEFAULT_RULES
 from keys.core.wording import Rules
+from tenants.core.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class TenantInfo:
     id: int
     slug: str
@@ -28,7 +29,7 @@ class TenantInfo:
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Limits:
     """Per line, gateway key or upstream key. None = no limit. tpm and tokens_per_day count tokens."""
 
@@ -40,7 +41,7 @@ class Limits:
     concurrency: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class LineInfo:
     id: int
     tenant_id: int
@@ -56,7 +57,7 @@ class LineInfo:
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class GatewayKeyInfo:
     id: int
     line_id: int
@@ -67,7 +68,7 @@ class GatewayKeyInfo:
     enabled: bool = True  # False once revoked
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class AccountInfo:
     id: int
     name: str
@@ -77,7 +78,7 @@ class AccountInfo:
     credit_period: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Timeouts:
     """Seconds. An upstream's own values; None = the policy's."""
 
@@ -85,7 +86,7 @@ class Timeouts:
     silence_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class KeyInfo:
     """One upstream key. `secret` is never shown: repr leaves it out."""
 
@@ -102,7 +103,7 @@ class KeyInfo:
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class UpstreamInfo:
     id: int
     tenant_id: int
@@ -122,13 +123,13 @@ class UpstreamInfo:
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class MemberInfo:
     upstream_id: int
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class GroupInfo:
     id: int
     tenant_id: int
@@ -141,7 +142,7 @@ class GroupInfo:
     policy: Policy
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RuleInfo:
     """`when` and `then` as in the declarative file, already validated (routing/core/rules.py reads them)."""
 
@@ -155,7 +156,7 @@ class RuleInfo:
     proceed: bool = False  # `continue`
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RouteInfo:
     id: int
     tenant_id: int
@@ -163,7 +164,7 @@ class RouteInfo:
     rules: tuple[RuleInfo, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class RoutingTable:
     """`gateway_keys` maps the keyed hash (hex) of a presented credential to the key it belongs to."""
 

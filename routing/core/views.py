@@ -1,13 +1,14 @@
 """What a decision is told about the present: key states, rotations, pins, the clock. Plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from keys.core.report import Standing
+from tenants.core.values import valueclass
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class KeyView:
     """One upstream key at this moment. The default is a healthy key about which nothing is known.
 
@@ -38,7 +39,7 @@ class KeyView:
 FRESH = KeyView()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Pin:
     """Who answered a conversation last. Stored on completion for 24 h under each of `identity.session_keys()`.
 
@@ -54,7 +55,7 @@ class Pin:
     cached_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Owner:
     """Where an id was made or a thought was signed.
 
@@ -65,7 +66,7 @@ class Owner:
     provider: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Charge:
     """What a draw costs a rotation. The store adds `add` to the integers of `scope` (a missing one is 0), sets those
     of `put`, and forgets those of `drop`. Additions commute: parallel draws of several processes lose nothing.
@@ -77,7 +78,7 @@ class Charge:
     drop: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Situation:
     """All that `decide` may read beside the facts and the table.
 

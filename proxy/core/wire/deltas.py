@@ -10,11 +10,12 @@ from typing import Protocol
 
 from billing.core.usage import Usage
 from proxy.core.wire.form import Body, Citation, Request, Signature, Stop
+from tenants.core.values import valueclass
 
 Key = tuple[str, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Begin:
     """The answer's id and creation time, as far as the upstream tells."""
 
@@ -22,7 +23,7 @@ class Begin:
     created: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Open:
     """A part begins. `kind` is text, thinking, refusal or tool; the rest belongs to a tool call."""
 
@@ -34,7 +35,7 @@ class Open:
     custom: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Add:
     """Text, or a piece of a call's arguments."""
 
@@ -42,7 +43,7 @@ class Add:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Sign:
     """The signature of a thinking part."""
 
@@ -50,18 +51,18 @@ class Sign:
     signature: Signature
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Cite:
     key: Key
     citation: Citation
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Close:
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Finish:
     """The upstream's stop reason."""
 
@@ -69,7 +70,7 @@ class Finish:
     stop_sequence: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Broken:
     """The upstream says that generating failed."""
 
@@ -87,7 +88,7 @@ class Reader(Protocol):
         """The deltas of one event."""
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Shown:
     """What a writer needs to know: the client's request, the model name it knows, an id and time to fall back on."""
 

@@ -7,12 +7,13 @@ change what is asked, reading or writing raises Untranslatable.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from billing.core.usage import Usage
 from keys.core.dialect import Dialect
+from tenants.core.values import valueclass
 
 Body = dict[str, Any]
 
@@ -55,7 +56,7 @@ class Drops:
         return tuple(self._names)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Signature:
     """A provider's proof over its own thinking; meaningless anywhere else.
 
@@ -67,14 +68,14 @@ class Signature:
     redacted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class CacheMark:
     """End of a cacheable prefix. `ttl` is `5m` or `1h`; None = the provider's default."""
 
     ttl: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Citation:
     """A web source. `start` and `end` are character offsets in the text it belongs to, None when unknown."""
 
@@ -85,7 +86,7 @@ class Citation:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Text:
     text: str
     cache: CacheMark | None = None
@@ -93,7 +94,7 @@ class Text:
     signature: Signature | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Media:
     """An image, document or sound: base64 `data` with a media type, or a `url`. `at` is its path in the body."""
 
@@ -107,18 +108,18 @@ class Media:
     at: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Thinking:
     text: str
     signature: Signature | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Refusal:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class ToolCall:
     """`arguments` is JSON text as the model wrote it; plain text when `custom`."""
 
@@ -130,7 +131,7 @@ class ToolCall:
     custom: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class ToolResult:
     call_id: str
     name: str
@@ -143,7 +144,7 @@ class ToolResult:
 Part = Text | Media | Thinking | Refusal | ToolCall | ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Message:
     """`role` is system, developer, user or assistant. Tool results are parts of a user's message, first in it."""
 
@@ -151,7 +152,7 @@ class Message:
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Tool:
     """`custom`: takes free text instead of JSON arguments (`schema` None)."""
 
@@ -163,7 +164,7 @@ class Tool:
     custom: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class ToolChoice:
     """`mode` is auto, any or none. `names`, when given, are the only tools that may be called."""
 
@@ -171,7 +172,7 @@ class ToolChoice:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Reasoning:
     """`effort` is none, minimal, low, medium, high, xhigh or max; `budget` counts tokens. `visible` None = not said."""
 
@@ -184,7 +185,7 @@ class Reasoning:
         return self.effort == "none"
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Format:
     """`schema` None = any JSON object."""
 
@@ -193,7 +194,7 @@ class Format:
     strict: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Sampling:
     temperature: float | None = None
     top_p: float | None = None
@@ -203,7 +204,7 @@ class Sampling:
     presence_penalty: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Request:
     """`source` is the dialect it was read from; `dropped` what reading left out, in that dialect's names."""
 
@@ -243,7 +244,7 @@ class Stop(StrEnum):
     CONTEXT = "context"  # the context window is full
 
 
-@dataclass(frozen=True, slots=True)
+@valueclass(frozen=True, slots=True)
 class Answer:
     """A whole answer. `created` is unix seconds, 0 when the dialect does not tell."""
 
