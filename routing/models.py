@@ -148,6 +148,7 @@ class RoutingRule(models.Model):
     )
     deny = models.CharField(_("deny with"), max_length=300, blank=True)
     proceed = models.BooleanField(_("continue with the next rule"), default=False)
+    enabled = models.BooleanField(_("enabled"), default=True)
 
     objects = TenantQuerySet["RoutingRule"].as_manager()
 

@@ -55,7 +55,7 @@ def read_table() -> RoutingTable:
             version=current_version(),
             tenants={pk: _tenant(row) for pk, row in tenants.items()},
             lines=_lines(),
-            gateway_keys={row.digest: _gateway_key(row) for row in GatewayKey.objects.all()},
+            gateway_keys=_gateway_keys(),
             upstreams=_upstreams(),
             accounts={row.pk: _account(row) for row in Account.objects.all()},
             groups=_groups(),
@@ -112,14 +112,22 @@ def _lines() -> dict[int, LineInfo]:
     return found
 
 
-def _gateway_key(row: GatewayKey) -> GatewayKeyInfo:
+def _gateway_keys() -> dict[str, GatewayKeyInfo]:
+    """Return the keys by the hashes of their secrets. An old secret is the same key with an end; a present one wins."""
+    rows = list(GatewayKey.objects.all())
+    old = {row.old_digest: _gateway_key(row, old=True) for row in rows if row.old_digest}
+    return old | {row.digest: _gateway_key(row) for row in rows}
+
+
+def _gateway_key(row: GatewayKey, *, old: bool = False) -> GatewayKeyInfo:
+    ends = (row.expires, row.old_until if old else None)
     return GatewayKeyInfo(
         id=row.pk,
         line_id=row.line_id,
         name=row.name,
-        last4=row.last4,
+        last4=row.old_last4 if old else row.last4,
         limits=_limits(row),
-        expires=row.expires,
+        expires=min((end for end in ends if end is not None), default=None),
         enabled=row.enabled and row.revoked is None,
     )
 
@@ -209,7 +217,7 @@ def _groups() -> dict[int, GroupInfo]:
 
 def _routes() -> dict[int, RouteInfo]:
     rules: defaultdict[int, list[RuleInfo]] = defaultdict(list)
-    for rule in RoutingRule.objects.order_by("position", "pk"):
+    for rule in RoutingRule.objects.filter(enabled=True).order_by("position", "pk"):
         rules[rule.route_id].append(
             RuleInfo(
                 id=rule.pk,

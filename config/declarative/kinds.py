@@ -238,6 +238,7 @@ RULE = Kind(
         Field("name", readers.slug, required=True),
         Field("when", compound.when, default={}),
         Field("then", compound.then, required=True),
+        _enabled(),
     ),
     loss="requests that it matched go by the rules below it",
 )

@@ -21,7 +21,7 @@ def judge_route(tree: Tree, tenant: Row, route: Row) -> None:
             where, _, text = problem.partition(": ")
             rule.spot.key(where).error(text)
         if not problems:
-            sound.append(rule)
+            sound += [rule] if rule.get("enabled") is not False else []  # one that is switched off shadows nothing
             _judge_names(tree, tenant, rule)
     for place, why in never_matches([shape_of(rule.name, rule.get("when"), rule.get("then")) for rule in sound]):
         sound[place].spot.error(f"can never match: {why}")

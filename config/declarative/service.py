@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db import OperationalError, ProgrammingError, transaction
+from django.db.models import Q
 
 from billing.models import RequestRecord
 from config.declarative.inspection import Inspection
@@ -153,11 +154,17 @@ def _judge_gateway_keys(plan: Plan, stored: Tree) -> None:
     changes = [c for c in plan.changes if c.row.kind is GATEWAY_KEY and c.action is not Action.REMOVE]
     secrets_ = {c.after["secret"].digest: c for c in changes if c.after.get("secret") is not None}
     known = [row.pk for row in stored if row.kind is GATEWAY_KEY and row.pk is not None]
-    others = GatewayKey.objects.filter(digest__in=list(secrets_)).exclude(pk__in=known).select_related("line__tenant")
-    for other in others:
-        spot = secrets_[other.digest].row.spot.key("secret")
-        spot.error(f"is the same secret as that of {other.line}/{other.name}")
+    same = Q(digest__in=list(secrets_)) | Q(old_digest__in=list(secrets_))
+    for other in GatewayKey.objects.filter(same).exclude(pk__in=known).select_related("line__tenant"):
+        for digest in {other.digest, other.old_digest} & set(secrets_):
+            spot = secrets_[digest].row.spot.key("secret")
+            spot.error(f"is the same secret as that of {other.line}/{other.name}")
     pks: dict[int, Change] = {change.row.pk: change for change in changes if change.row.pk is not None}
+    for rotated in GatewayKey.objects.filter(pk__in=list(pks), old_digest__in=list(secrets_)):
+        change = secrets_[rotated.old_digest]
+        if change.row.pk == rotated.pk:
+            text = f"is the secret before the last rotation: it comes back, and …{rotated.last4} ends at once"
+            change.row.spot.key("secret").warn(text)
     for revoked in GatewayKey.objects.filter(pk__in=list(pks), revoked__isnull=False):
         change = pks[revoked.pk]
         if change.after.get("enabled") or "secret" in change.after:

@@ -106,8 +106,9 @@ class Writer:
     def _column(self, kind: Kind, field: Field, value: Any, tenant: Path) -> dict[str, Any]:
         if field.name == "secret":
             tail = "tail" if kind is UPSTREAM_KEY else "last4"
-            held = {"digest": value.digest, tail: value.tail}
-            return {**held, "secret": value.value} if kind is UPSTREAM_KEY else held
+            # The file's secret replaces at once: an old one that was still kept or accepted ends here.
+            held = {"digest": value.digest, tail: value.tail, "old_digest": "", f"old_{tail}": "", "old_until": None}
+            return {**held, "secret": value.value, "old_secret": ""} if kind is UPSTREAM_KEY else held
         if kind is LINE and field.name == "route":
             return {}
         if kind is RULE and field.name == "then":

@@ -155,6 +155,7 @@ class TestTable:
         RuleFactory(route=route, position=1, name="first", when={"model": "a"}, set={"n": 1}, proceed=True, deny="no")
         line = LineFactory(tenant=route.tenant)
         own = LineRouteFactory(line=line)
+        RuleFactory(route=route, position=0, name="off", group=group, enabled=False)
         table = read_table()
         first, second = table.routes[route.pk].rules
         assert (first.name, first.when, first.set, first.deny, first.proceed) == (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from billing.models import ALWAYS, Budget, ExchangeRate, Price
-from config.declarative import ConfigError, apply_document
+from config.declarative import ConfigError, apply_document, export_document
 from config.declarative.resolving import no_lookup
 from keys.models import Account, Upstream, UpstreamKey
 from keys.services import secret_digest
@@ -294,6 +294,18 @@ def test_an_entry_of_an_ordered_list_states_the_whole_row() -> None:
     applied(document)
     rule = RoutingRule.objects.get(name="first")
     assert (rule.when, rule.set, rule.deny) == ({"stream": False}, {"temperature": 0.5}, "")
+
+
+def test_a_rule_that_is_switched_off_shadows_nothing() -> None:
+    document = small()
+    rules = tenant_of(document)["routes"][0]["rules"]
+    rules.insert(0, {"name": "first", "then": {"deny": "no"}, "enabled": False})
+    applied(document)
+    assert RoutingRule.objects.get(name="first").enabled is False
+    assert tenant_of(export_document())["routes"][0]["rules"][0]["enabled"] is False
+    del rules[0]["enabled"]
+    with pytest.raises(ConfigError):
+        applied(document)  # an entry states the whole row: this one would take everything
 
 
 def order_of(group: str) -> list[str]:
