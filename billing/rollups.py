@@ -1,12 +1,13 @@
 """Hours reckoned from records, for pages and forecasts: made anew as a whole, so a second run changes nothing.
 
 A run makes every hour from a little before its mark until now, and those that late ledger entries belong to (spooled
-records, repricing). Stopped anywhere, the next run goes on from the mark.
+records, repricing); then the days of what it made are added up from their hours. Stopped anywhere, the next run goes
+on from the mark.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
@@ -14,11 +15,12 @@ from django.db import transaction
 from django.db.models import Max, Min
 
 from billing.core.histogram import bucket_of, merged, percentile
-from billing.models import Attempt, KeyHour, LedgerEntry, LineHour, OutputSize, RequestRecord, RollupMark
+from billing.models import Attempt, KeyHour, LedgerEntry, LineDay, LineHour, OutputSize, RequestRecord, RollupMark
 from keys.core.outcome import Cause
 
 HOUR = timedelta(hours=1)
 AGAIN = timedelta(hours=2)  # long streams end late
+OPEN = timedelta(minutes=15)  # an hour joins its day's sums when it has been over for so long
 SIZES_OF = timedelta(days=7)
 FEWEST_SAMPLES = 20
 _LATE_MOST = 5000  # ledger entries looked at for late ones in one run; more = a run of `rebuild` is due
@@ -31,14 +33,18 @@ _NOT_THE_KEYS = frozenset(
     cause.value
     for cause in (Cause.SERVED, Cause.ABORTED, Cause.BAD_REQUEST, Cause.CONTENT_FILTERED, Cause.CONTEXT_TOO_LONG)
 )
-_LINE_KEY = ("tenant_id", "day", "line_id", "line_slug", "model", "currency")
 _RECORD = (
     "tenant_id", "day", "line_id", "line_slug", "currency", "model_served", "model_requested", "status",
-    "refusal_limit", "priced", "estimated", "attempt_count", "input_tokens", "cached_read_tokens",
+    "refusal_limit", "http_status", "priced", "estimated", "attempt_count", "input_tokens", "cached_read_tokens",
     "cache_write_tokens", "output_tokens", "charge", "cost", "waste", "first_content_ms",
 )  # fmt: skip
-_ATTEMPT = ("record__tenant_id", "upstream_key_id", "upstream", "upstream_key", "outcome", "cost", "waste",
-            "first_content_ms")  # fmt: skip
+_ATTEMPT = ("record_id", "record__tenant_id", "upstream_key_id", "upstream", "upstream_key", "outcome", "cost",
+            "waste", "first_content_ms")  # fmt: skip
+_LINE_KEY = ("tenant_id", "day", "line_id", "line_slug", "model", "currency")
+_COUNTS = ("calls", "failed", "lost", "refused", "cancelled", "unpriced", "estimated", "retried", "rescued",
+           "input_tokens", "cached_read_tokens", "cache_write_tokens", "output_tokens")  # fmt: skip
+_AMOUNTS = ("charge", "cost", "waste")
+_SERVER_ERROR, _TOO_MANY = 500, 429
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +61,16 @@ def floor(at: datetime) -> datetime:
 
 
 def roll_up(*, now: datetime) -> int:
-    """Bring the hours up to date; returns how many were made."""
+    """Bring hours and days up to date; returns how many hours were made."""
     newest = LedgerEntry.objects.aggregate(newest=Max("pk"))["newest"] or 0
     mark = RollupMark.objects.filter(pk=1).first()
     if mark is None:
         first = RequestRecord.objects.aggregate(first=Min("created"))["first"]
         mark = RollupMark(pk=1, done_until=floor(first or now), ledger_id=newest)
         mark.save()
-    late = _late_hours(mark, newest)
-    hour, made = floor(mark.done_until) - AGAIN, 0
-    for dirty in sorted(one for one in late if one < hour):
+    first = hour = floor(mark.done_until) - AGAIN
+    late, made = sorted(one for one in _late_hours(mark, newest) if one < first), 0
+    for dirty in late:
         rebuild_hour(dirty)
         made += 1
     while hour <= now and made < _HOURS_MOST:
@@ -73,6 +79,9 @@ def roll_up(*, now: datetime) -> int:
         # The mark moves with each hour: a run that is cut short loses nothing.
         RollupMark.objects.filter(pk=1).update(done_until=hour)
         hour += HOUR
+    add_up_days(
+        [*late, *_span(min(first, (mark.days_until or first) - AGAIN), hour)], until=min(hour, floor(now - OPEN))
+    )
     RollupMark.objects.filter(pk=1).update(ledger_id=newest)
     return made
 
@@ -86,6 +95,69 @@ def rebuild_hour(hour: datetime) -> None:
         # Another run may have put the same rows there in the meantime: its figures are as good.
         LineHour.objects.bulk_create(made.lines, batch_size=_CHUNK, ignore_conflicts=True)
         KeyHour.objects.bulk_create(made.keys, batch_size=_CHUNK, ignore_conflicts=True)
+
+
+def add_up_days(hours: Collection[datetime], *, until: datetime | None = None) -> None:
+    """Sum up anew the days that these hours are part of, from their rows; `until` moves the mark.
+
+    Mark and sums change together: who reads both in one go never counts an hour twice, nor misses one.
+    """
+    if not hours:
+        return
+    touched = LineHour.objects.filter(hour__gte=min(hours), hour__lte=max(hours), hour__in=set(hours))
+    places = set(touched.order_by().values_list("tenant_id", "day").distinct())
+    with transaction.atomic():
+        mark = RollupMark.objects.select_for_update().filter(pk=1).first()
+        if mark is None:
+            return
+        if until is not None and (mark.days_until is None or until > mark.days_until):
+            mark.days_until = until
+            mark.save(update_fields=["days_until"])
+        for tenant_id, day in sorted(places):
+            LineDay.objects.filter(tenant_id=tenant_id, day=day).delete()
+            LineDay.objects.bulk_create(_day(tenant_id, day, mark.days_until), batch_size=_CHUNK)
+
+
+def day_differences(first: date, last: date) -> list[str]:
+    """Say what of the days' sums is not what their hours say; empty = equal."""
+    mark = RollupMark.objects.filter(pk=1).first()
+    rows = LineDay.objects.filter(day__gte=first, day__lte=last)
+    hours = LineHour.objects.filter(day__gte=first, day__lte=last)
+    places = {*rows.values_list("tenant_id", "day").distinct(), *hours.values_list("tenant_id", "day").distinct()}
+    found = []
+    for tenant_id, day in sorted(places):
+        kept = {_identity(row): _figures(row) for row in rows.filter(tenant_id=tenant_id, day=day)}
+        wanted = {_identity(row): _figures(row) for row in _day(tenant_id, day, mark.days_until if mark else None)}
+        found += [f"{day} LineDay {' '.join(map(str, key))}" for key in sorted({*kept, *wanted}, key=str)
+                  if kept.get(key) != wanted.get(key)]  # fmt: skip
+    return found
+
+
+def _span(first: datetime, end: datetime) -> list[datetime]:
+    """Return the hours from the first to before the end."""
+    return [first + n * HOUR for n in range(max(0, round((end - first) / HOUR)))]
+
+
+def _day(tenant_id: int, day: date, until: datetime | None) -> list[LineDay]:
+    """Add up a tenant's day from its hours before `until`."""
+    rows = (
+        LineHour.objects.filter(tenant_id=tenant_id, day=day, hour__lt=until).order_by("pk")
+        if until
+        else LineHour.objects.none()
+    )
+    sums: dict[tuple[Any, ...], LineDay] = {}
+    for row in rows.defer("outputs").iterator(chunk_size=_CHUNK):
+        key = tuple(getattr(row, name) for name in _LINE_KEY)
+        total = sums.get(key)
+        if total is None:
+            amounts = {"charge": _ZERO, "cost": _ZERO, "waste": _ZERO, "first_content": {}}
+            total = sums[key] = LineDay(**dict(zip(_LINE_KEY, key, strict=True)), **amounts)
+        for name in _COUNTS:
+            setattr(total, name, getattr(total, name) + getattr(row, name))
+        for name in _AMOUNTS:
+            setattr(total, name, _EXACT.add(getattr(total, name), getattr(row, name)))
+        total.first_content = merged((total.first_content, row.first_content))
+    return list(sums.values())
 
 
 def reckon(hour: datetime) -> Hours:
@@ -103,8 +175,12 @@ def reckon(hour: datetime) -> Hours:
     tries = Attempt.objects.filter(
         record__created__gte=hour, record__created__lt=hour + HOUR, skipped="", upstream_key_id__isnull=False
     )
-    for row in tries.values(*_ATTEMPT).iterator(chunk_size=_CHUNK):
+    before: dict[str, Any] | None = None
+    for row in tries.order_by("record_id", "n").values(*_ATTEMPT).iterator(chunk_size=_CHUNK):
+        if before is not None and before["record_id"] == row["record_id"] and before["outcome"] not in _NOT_THE_KEYS:
+            keys[before["record__tenant_id"], before["upstream_key_id"]].moved_on += 1
         _count_attempt(keys, hour, row)
+        before = row
     return Hours(list(lines.values()), list(keys.values()))
 
 
@@ -153,9 +229,11 @@ def _count_record(line: LineHour, row: dict[str, Any]) -> None:
     failed = row["status"] == RequestRecord.Status.FAILED
     retried = row["attempt_count"] > 1
     line.retried += retried
-    line.rescued += retried and not failed
+    line.rescued += retried and row["status"] == RequestRecord.Status.FINISHED
     if failed:
         line.failed += 1
+        status = row["http_status"]
+        line.lost += status is None or status >= _SERVER_ERROR or status == _TOO_MANY
         return
     line.calls += 1
     line.cancelled += row["status"] == RequestRecord.Status.CANCELLED
@@ -191,11 +269,11 @@ def _add(counts: dict[str, int], value: int | None) -> None:
         counts[bucket] = counts.get(bucket, 0) + 1
 
 
-def _identity(row: LineHour | KeyHour) -> tuple[Any, ...]:
-    names: Iterable[str] = _LINE_KEY if isinstance(row, LineHour) else ("tenant_id", "upstream_key_id")
+def _identity(row: LineHour | LineDay | KeyHour) -> tuple[Any, ...]:
+    names: Iterable[str] = ("tenant_id", "upstream_key_id") if isinstance(row, KeyHour) else _LINE_KEY
     return tuple(getattr(row, name) for name in names)
 
 
-def _figures(row: LineHour | KeyHour) -> dict[str, Any]:
+def _figures(row: LineHour | LineDay | KeyHour) -> dict[str, Any]:
     left_out = {"id", "tenant", "hour", "upstream", "upstream_key"}
     return {one.name: getattr(row, one.attname) for one in row._meta.concrete_fields if one.name not in left_out}

@@ -38,6 +38,7 @@ class RecordRow:
     duration_ms: int
     first_content_ms: int | None = None
     session: str = ""
+    conversation: str = ""
     route: str = ""
     rule: str = ""
     group: str = ""

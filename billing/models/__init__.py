@@ -1,6 +1,6 @@
 """What it cost: prices, records with their attempts, the ledger, budgets, statements."""
 
-from billing.models.figures import BudgetSpent, Forecast, KeyHour, LineHour, OutputSize, RollupMark
+from billing.models.figures import BudgetSpent, Forecast, KeyHour, LineDay, LineHour, OutputSize, RollupMark
 from billing.models.ledger import Budget, BudgetAlert, LedgerEntry, Statement
 from billing.models.prices import ALWAYS, ExchangeRate, Price
 from billing.models.records import Attempt, RequestRecord, StoredAnswer
@@ -15,6 +15,7 @@ __all__ = [
     "Forecast",
     "KeyHour",
     "LedgerEntry",
+    "LineDay",
     "LineHour",
     "OutputSize",
     "Price",

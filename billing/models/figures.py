@@ -73,25 +73,21 @@ class Forecast(models.Model):
         return self.subject
 
 
-class LineHour(models.Model):
-    """A line's calls of one model in one hour (UTC) and tenant's day: sums over records, replays left out.
+class LineSums(models.Model):
+    """What a line's calls of one model came to; replays are left out.
 
     `calls` are finished and cancelled ones; `failed` and `refused` stand apart. Tokens, charge and cost are those of
-    `calls`, waste is of all. `retried` needed more than one attempt, `rescued` of them were answered. Histograms map
-    a bucket (billing/core/histogram.py) to a count.
+    `calls`, waste is of all. `lost` of the failed ones were no fault of the client. `retried` needed more than one
+    attempt, `rescued` of them finished. Histograms map a bucket (billing/core/histogram.py) to a count.
     """
 
-    TENANT_PATH: ClassVar[str] = "tenant"
-
-    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="line_hours")
-    hour = models.DateTimeField()
-    day = models.DateField()
     line_id = models.BigIntegerField()
     line_slug = models.CharField(max_length=64)
     model = models.CharField(max_length=200)
     currency = models.CharField(max_length=3)
     calls = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
+    lost = models.PositiveIntegerField(default=0)
     refused = models.PositiveIntegerField(default=0)
     cancelled = models.PositiveIntegerField(default=0)
     unpriced = models.PositiveIntegerField(default=0)
@@ -106,6 +102,19 @@ class LineHour(models.Model):
     cost = money(_("cost"))
     waste = money(_("waste"))
     first_content = models.JSONField(default=dict)
+
+    class Meta:
+        abstract = True
+
+
+class LineHour(LineSums):
+    """The records of one hour (UTC) and tenant's day. `outputs` is the histogram of answers' sizes in tokens."""
+
+    TENANT_PATH: ClassVar[str] = "tenant"
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="line_hours")
+    hour = models.DateTimeField()
+    day = models.DateField()
     outputs = models.JSONField(default=dict)
 
     objects = TenantQuerySet["LineHour"].as_manager()
@@ -118,7 +127,7 @@ class LineHour(models.Model):
             ),
         )
         indexes = (
-            # The dashboard's days of a tenant.
+            # The hours of a tenant's day.
             models.Index(fields=["tenant", "day"], name="line_hour_tenant_day"),
             # Rebuilding an hour.
             models.Index(fields=["hour"], name="line_hour_hour"),
@@ -128,10 +137,37 @@ class LineHour(models.Model):
         return f"{self.line_slug} {self.hour}"
 
 
+class LineDay(LineSums):
+    """A day in the tenant's zone: the hours of it that lie before `RollupMark.days_until`."""
+
+    TENANT_PATH: ClassVar[str] = "tenant"
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="line_days")
+    day = models.DateField()
+
+    objects = TenantQuerySet["LineDay"].as_manager()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=["tenant", "day", "line_id", "line_slug", "model", "currency"],
+                name="one_row_per_line_day_and_model",
+            ),
+        )
+        indexes = (
+            # The home page of the operator.
+            models.Index(fields=["day"], name="line_day_day"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.line_slug} {self.day}"
+
+
 class KeyHour(models.Model):
     """An upstream key's exchanges in one hour (UTC) of the requests that began in it; skips left out.
 
-    `failed` counts what is held against a key: not what the request was at fault for, nor clients that left.
+    `failed` counts what is held against a key: not what the request was at fault for, nor clients that left. After
+    `moved_on` of them another key was tried.
     """
 
     TENANT_PATH: ClassVar[str] = "tenant"
@@ -143,6 +179,7 @@ class KeyHour(models.Model):
     upstream_key = models.CharField(max_length=80)
     attempts = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
+    moved_on = models.PositiveIntegerField(default=0)
     cost = money(_("cost"))
     waste = money(_("waste"))
     first_content = models.JSONField(default=dict)
@@ -163,9 +200,13 @@ class KeyHour(models.Model):
 
 
 class RollupMark(models.Model):
-    """One row: how far the hours are reckoned. `ledger_id` is the newest entry that was looked at for late ones."""
+    """One row: how far the hours are reckoned. `ledger_id` is the newest entry that was looked at for late ones.
+
+    The hours before `days_until` are in the sums of days; who reads those adds the records from it on.
+    """
 
     done_until = models.DateTimeField()
+    days_until = models.DateTimeField(null=True)
     ledger_id = models.BigIntegerField(default=0)
 
     class Meta:

@@ -52,6 +52,8 @@ class RequestRecord(UsageFields):
     duration_ms = models.PositiveIntegerField(_("duration (ms)"))
     first_content_ms = models.PositiveIntegerField(_("first content (ms)"), null=True)
     session = models.CharField(_("session"), max_length=12, blank=True)
+    # Part of the hash under which the conversation is remembered; "" = it had no identity.
+    conversation = models.CharField(_("conversation"), max_length=16, blank=True, default="")
     route = models.CharField(_("route"), max_length=64, blank=True)
     rule = models.CharField(_("rule"), max_length=64, blank=True)
     group = models.CharField(_("group"), max_length=64, blank=True)
@@ -87,6 +89,17 @@ class RequestRecord(UsageFields):
         indexes = (
             # The request list of a tenant, newest first; the monthly CSV of a tenant.
             models.Index(fields=["tenant", "day", "id"], name="record_tenant_day"),
+            # The request list, newest first: of all tenants, a line, a gateway key, an upstream key, a model, an ending.
+            models.Index(fields=["day", "id"], name="record_day"),
+            models.Index(fields=["line", "day", "id"], name="record_line_day"),
+            models.Index(fields=["gateway_key_id", "day", "id"], name="record_gateway_key_day"),
+            models.Index(
+                fields=["upstream_key_id", "day", "id"],
+                condition=Q(upstream_key_id__isnull=False),
+                name="record_upstream_key_day",
+            ),
+            models.Index(fields=["model_served", "day", "id"], name="record_model_day"),
+            models.Index(fields=["status", "day", "id"], condition=~Q(status="finished"), name="record_not_finished"),
             # GET /v1/requests of a line, newest first.
             models.Index(fields=["line", "-id"], name="record_line_id"),
             # The hours that are rolled up; retention.
@@ -139,6 +152,12 @@ class Attempt(UsageFields):
         verbose_name_plural = _("attempts")
         ordering = ("record", "n")
         constraints = (models.UniqueConstraint(fields=["record", "n"], name="attempt_number_once_per_record"),)
+        indexes = (
+            # The exchanges with a key, newest first.
+            models.Index(
+                fields=["upstream_key_id", "-record"], condition=Q(upstream_key_id__isnull=False), name="attempt_key"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.n}: {self.upstream}"

@@ -217,6 +217,7 @@ def _record(call: Call, made: Try | None, usage: Usage, day: date, clock_s: floa
         duration_ms=call.elapsed_ms(clock_s),
         first_content_ms=ending.first_content_ms,
         session=call.session,
+        conversation=call.memory.names[0][:16] if call.memory.names else "",
         route=call.route,
         rule=call.rule,
         group=call.group,
