@@ -13,8 +13,10 @@ from keys.core.policy import Policy, overridden
 from keys.core.report import Change, Report
 from keys.core.state import Status
 from keys.models import Account, KeyEvent, UpstreamKey
+from keys.services import use_old_secret
 from tenants.alerts import close_alert, open_alert
 from tenants.models import AlertKind, Tenant
+from tenants.services import BadSecretError, audit
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +71,33 @@ def _note(change: Change, request_id: str) -> None:
             request_id=request_id,
             **owner,
         )
+    if kind == "key" and _fell_back(change, owner["upstream_key"], name):
+        return
     _alert(change, tenant, name)
+
+
+def _fell_back(change: Change, key: UpstreamKey, name: str) -> bool:
+    """Where a new secret is refused while the one before is kept: put that one back, tell people, forget the new one.
+
+    Tried once: the refused secret is gone, so an old one that is refused too leaves the key dead.
+    """
+    refused = change.entered and change.new.status is Status.DEAD and change.new.cause is Cause.AUTH_INVALID
+    if not refused or not key.keeps_old(change.now):
+        return False
+    try:
+        back = use_old_secret(key=key, now=change.now, epoch=change.new.epoch, forget=True)
+    except BadSecretError:
+        return False
+    if back is None:
+        return False
+    tenant = key.upstream.tenant
+    text = (
+        f"the new secret …{key.tail} was refused, so the old one …{back.tail} is used again"
+        f" (the upstream said: {change.new.message or change.new.cause})"
+    )
+    open_alert(tenant=tenant, kind=AlertKind.NEW_SECRET, subject=change.target, text=text, now=change.now, name=name)
+    audit(user=None, action="rotated back", target=back, tenant=tenant, fields={"refused": f"…{key.tail}"})
+    return True
 
 
 _ALERTS: Mapping[Cause, AlertKind] = {

@@ -1,5 +1,6 @@
 """What we call with: upstreams, their keys, the accounts behind them, and what happened to each."""
 
+from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
@@ -127,7 +128,10 @@ class Upstream(models.Model):
 
 
 class UpstreamKey(models.Model):
-    """One API key at an upstream. The secret is written once and shown by its last six characters."""
+    """One API key at an upstream. The secret is written once and shown by its last six characters.
+
+    After a rotation the secret before is kept, unused, until `old_until`: it can take its place again.
+    """
 
     TENANT_PATH: ClassVar[str] = "upstream__tenant"
 
@@ -139,6 +143,10 @@ class UpstreamKey(models.Model):
     secret = EncryptedTextField(_("secret"))
     digest = models.CharField(max_length=64, editable=False, help_text=_("Keyed hash of the secret: finds duplicates."))
     tail = models.CharField(_("tail"), max_length=6, editable=False)
+    old_secret = EncryptedTextField(_("old secret"), blank=True, default="", editable=False)
+    old_digest = models.CharField(max_length=64, blank=True, default="", editable=False)
+    old_tail = models.CharField(_("tail of the old secret"), max_length=6, blank=True, default="", editable=False)
+    old_until = models.DateTimeField(_("old secret is kept until"), null=True, blank=True, editable=False)
     weight = models.PositiveIntegerField(_("weight"), default=1, validators=[MinValueValidator(1)])
     concurrency = models.PositiveIntegerField(_("calls at once"), null=True, blank=True)
     rpm = models.PositiveIntegerField(_("calls per minute"), null=True, blank=True)
@@ -148,6 +156,7 @@ class UpstreamKey(models.Model):
     policy = models.JSONField(_("policy"), default=dict, blank=True)
     epoch = models.PositiveIntegerField(default=1, editable=False)
     probe_due = models.DateTimeField(null=True, editable=False)
+    probed = models.DateTimeField(_("last good probe"), null=True, editable=False)
     enabled = models.BooleanField(_("enabled"), default=True)
     created = models.DateTimeField(_("created"), default=now, editable=False)
 
@@ -165,6 +174,10 @@ class UpstreamKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (…{self.tail})"
+
+    def keeps_old(self, moment: datetime) -> bool:
+        """Tell whether the secret before the last rotation is still kept."""
+        return bool(self.old_digest) and self.old_until is not None and self.old_until > moment
 
 
 class StoredState(models.Model):

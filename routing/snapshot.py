@@ -161,7 +161,7 @@ def _key(row: UpstreamKey) -> KeyInfo:
 
 def _upstreams() -> dict[int, UpstreamInfo]:
     keys: defaultdict[int, list[KeyInfo]] = defaultdict(list)
-    for key in UpstreamKey.objects.order_by("pk"):
+    for key in UpstreamKey.objects.defer("old_secret").order_by("pk"):
         keys[key.upstream_id].append(_key(key))
     return {row.pk: _upstream(row, tuple(keys[row.pk])) for row in Upstream.objects.all()}
 

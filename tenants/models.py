@@ -1,5 +1,6 @@
 """Who calls and who is told: tenants, their lines and gateway keys, people, alerts, audit."""
 
+from datetime import datetime
 from decimal import Decimal
 from typing import ClassVar
 
@@ -149,7 +150,10 @@ class BusinessLine(LimitFields):
 
 
 class GatewayKey(LimitFields):
-    """A credential that we issued. Only its keyed hash and last four characters are kept."""
+    """A credential that we issued. Only its keyed hash and last four characters are kept.
+
+    After a rotation the secret before goes on working until `old_until`; later it is known as one that has ended.
+    """
 
     TENANT_PATH: ClassVar[str] = "line__tenant"
 
@@ -159,6 +163,9 @@ class GatewayKey(LimitFields):
     name = models.CharField(_("name"), max_length=100)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     last4 = models.CharField(_("last four"), max_length=4, editable=False)
+    old_digest = models.CharField(max_length=64, blank=True, default="", editable=False)
+    old_last4 = models.CharField(_("last four of the old secret"), max_length=4, blank=True, default="", editable=False)
+    old_until = models.DateTimeField(_("old secret works until"), null=True, blank=True, editable=False)
     expires = models.DateTimeField(_("expires"), null=True, blank=True)
     enabled = models.BooleanField(_("enabled"), default=True)
     revoked = models.DateTimeField(_("revoked"), null=True, blank=True, editable=False)
@@ -174,6 +181,10 @@ class GatewayKey(LimitFields):
 
     def __str__(self) -> str:
         return f"{self.name} (…{self.last4})"
+
+    def old_works(self, moment: datetime) -> bool:
+        """Tell whether the secret before the last rotation is still accepted."""
+        return bool(self.old_digest) and self.revoked is None and self.old_until is not None and self.old_until > moment
 
 
 class InstallationSecret(models.Model):
@@ -200,6 +211,7 @@ class ConfigVersion(models.Model):
 
 class AlertKind(models.TextChoices):
     KEY_DEAD = "key_dead", _("upstream key dead")
+    NEW_SECRET = "new_secret", _("new secret refused, old one in use")
     NO_BALANCE = "no_balance", _("account out of balance")
     QUOTA = "quota", _("quota used up")
     LOW_POOL = "low_pool", _("few usable keys left")

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import models, transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from tenants.core.credentials import PREFIX, digest_of, malformed, tail_of
 from tenants.models import AuditEntry, BusinessLine, ConfigVersion, GatewayKey, InstallationSecret, Tenant
@@ -50,20 +50,55 @@ def issue_gateway_key(
     *, line: BusinessLine, name: str, secret: str | None = None, expires: datetime | None = None
 ) -> IssuedKey:
     """Create a gateway key; a secret is made when none is given. Raises BadSecretError."""
-    value = secret if secret is not None else PREFIX + secrets.token_urlsafe(30)
+    value = secret if secret is not None else _new_secret()
     if problem := malformed(value):
         raise BadSecretError(f"gateway key {name!r} {problem}")
     digest = gateway_digest(value)
-    if GatewayKey.objects.filter(digest=digest).exists():
+    if GatewayKey.objects.filter(Q(digest=digest) | Q(old_digest=digest)).exists():
         raise BadSecretError(f"gateway key {name!r} has a secret that another gateway key uses already")
     row = GatewayKey.objects.create(line=line, name=name, digest=digest, last4=tail_of(value, 4), expires=expires)
     touch_config()
     return IssuedKey(row=row, secret=value)
 
 
+def _new_secret() -> str:
+    return PREFIX + secrets.token_urlsafe(30)
+
+
+@transaction.atomic
+def rotate_gateway_key(*, key: GatewayKey, keep_until: datetime, now: datetime) -> IssuedKey | None:
+    """Give a gateway key a new secret; the one before works until `keep_until` (now = no longer).
+
+    A secret that was already on its way out ends at once: at most two work. None when the key was rotated or revoked
+    since the row was read, so that a form sent twice does not put an unused secret in the place of a used one.
+    """
+    value = _new_secret()
+    changed = GatewayKey.objects.filter(pk=key.pk, digest=key.digest, revoked=None).update(
+        digest=gateway_digest(value),
+        last4=tail_of(value, 4),
+        old_digest=key.digest,
+        old_last4=key.last4,
+        old_until=max(keep_until, now),
+    )
+    if not changed:
+        return None
+    touch_config()
+    return IssuedKey(row=GatewayKey.objects.get(pk=key.pk), secret=value)
+
+
+@transaction.atomic
+def end_old_secret(*, key: GatewayKey, now: datetime) -> bool:
+    """End the secret before the last rotation at once. False when it had ended, or the key was rotated meanwhile."""
+    working = GatewayKey.objects.filter(pk=key.pk, old_digest=key.old_digest, old_until__gt=now)
+    changed = working.exclude(old_digest="").update(old_until=now)
+    if changed:
+        touch_config()
+    return bool(changed)
+
+
 @transaction.atomic
 def revoke_gateway_key(*, key: GatewayKey, now: datetime) -> bool:
-    """Switch a gateway key off for good. False when it was off already."""
+    """Switch a gateway key off for good, its old secret included. False when it was off already."""
     changed = GatewayKey.objects.filter(pk=key.pk, revoked=None).update(enabled=False, revoked=now)
     touch_config()
     return bool(changed)

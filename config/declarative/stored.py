@@ -37,7 +37,7 @@ def _rows(kind: Kind, slugs: Collection[str] | None, paths: Paths) -> Iterable[A
     if kind is TENANT_BUDGET:
         rows = rows.filter(line=None, account=None)
     elif kind is UPSTREAM_KEY:
-        rows = rows.defer("secret")
+        rows = rows.defer("secret", "old_secret")
     elif kind is LINE:
         rows = rows.select_related("line_route")
     return rows if kind.parent is None else rows.filter(**{f"{kind.owner}__in": list(paths[kind.parent.model])})
