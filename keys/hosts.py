@@ -1,7 +1,12 @@
-"""Where the host of an address leads at the moment: the check at save. Asks the system's resolver, in a thread."""
+"""Where hosts lead, and whether they may be called: the one check at save, and of every call outside the hot path.
+
+The system's resolver is asked in threads, because it cannot be told to stop.
+"""
 
 import socket
 import threading
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -9,6 +14,14 @@ from django.conf import settings
 from keys.core.addresses import host_of, refusal
 
 WAIT_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A host as it stands now. `problem`: why it must not be called; otherwise `addresses` may be, empty = unknown."""
+
+    addresses: tuple[str, ...] = ()
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,29 +34,41 @@ class HostVerdict:
 
 def judge_address(url: str) -> HostVerdict:
     """Judge the host of a well-formed address. Call it outside a transaction: it may wait WAIT_S seconds."""
-    allowed = settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS
     host = host_of(url)
+    judged = judge_host(host)
+    if judged.problem:
+        return HostVerdict(problem=judged.problem)
+    return HostVerdict() if judged.addresses else HostVerdict(warning=f"{host} does not resolve at present")
+
+
+def judge_host(host: str, wait_s: float = WAIT_S) -> Judged:
+    """Look a host up once and judge it with everything it leads to; one inner address refuses the whole name.
+
+    Who connects must use the addresses returned: a second look-up may have another answer.
+    """
+    allowed = settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS
     if problem := refusal(host, allowed):
-        return HostVerdict(problem=problem)
-    found = addresses_of(host)
-    for address in found:
-        if problem := refusal(host, allowed, address):
-            return HostVerdict(problem=problem)
-    return HostVerdict() if found else HostVerdict(warning=f"{host} does not resolve at present")
+        return Judged(problem=problem)
+    found = look_up([host], wait_s)[host] or ()
+    problems = (refusal(host, allowed, address) for address in found)
+    return Judged(found, next((problem for problem in problems if problem), ""))
 
 
-def addresses_of(host: str) -> tuple[str, ...]:
-    """Return what a name resolves to; empty when it does not, or not within WAIT_S seconds."""
-    found: list[str] = []
-    thread = threading.Thread(target=_look_up, args=(host, found), daemon=True)
-    thread.start()
-    thread.join(WAIT_S)
-    return tuple(dict.fromkeys(found))
+def look_up(hosts: Iterable[str], wait_s: float = WAIT_S) -> dict[str, tuple[str, ...] | None]:
+    """Ask the system for all names at once; None = no answer, or none within `wait_s`."""
+    found: dict[str, tuple[str, ...] | None] = dict.fromkeys(hosts)
+    threads = [threading.Thread(target=_look_up, args=(host, found), daemon=True) for host in list(found)]
+    for thread in threads:
+        thread.start()
+    ends = time.monotonic() + wait_s
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()))
+    return dict(found)
 
 
-def _look_up(host: str, found: list[str]) -> None:
+def _look_up(host: str, found: dict[str, tuple[str, ...] | None]) -> None:
     try:
         answers = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
     except (OSError, UnicodeError):
         return
-    found.extend(str(answer[4][0]) for answer in answers)
+    found[host] = tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))

@@ -1,13 +1,12 @@
 """Where the addresses in a document lead: inner ones are refused, names that do not resolve are a warning."""
 
-import socket
-import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from django.conf import settings
 
 from config.declarative.inspection import Inspection
 from keys.core.addresses import refusal
+from keys.hosts import look_up
 
 WAIT_S = 4.0
 
@@ -22,24 +21,7 @@ def no_lookup(_hosts: Iterable[str]) -> Mapping[str, tuple[str, ...] | None]:
 
 def system_lookup(hosts: Iterable[str]) -> Mapping[str, tuple[str, ...] | None]:
     """Ask the system for all names at once and wait at most WAIT_S; what is not answered by then has no answer."""
-    found: dict[str, tuple[str, ...] | None] = dict.fromkeys(hosts)
-    threads = [threading.Thread(target=_look_up, args=(host, found), daemon=True) for host in list(found)]
-    for thread in threads:
-        thread.start()
-    pause = threading.Event()
-    for _ in range(int(WAIT_S / 0.05)):
-        if not any(thread.is_alive() for thread in threads):
-            break
-        pause.wait(0.05)
-    return dict(found)
-
-
-def _look_up(host: str, found: dict[str, tuple[str, ...] | None]) -> None:
-    try:
-        answers = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
-    except (OSError, UnicodeError):
-        return
-    found[host] = tuple(dict.fromkeys(str(answer[4][0]) for answer in answers))
+    return look_up(hosts, WAIT_S)
 
 
 def judge_hosts(inspection: Inspection, resolve: Resolver, *, stored: bool = False) -> None:
