@@ -28,7 +28,9 @@ class LedgerEntry(models.Model):
         WASTE = "waste", _("waste")
         CREDIT = "credit", pgettext_lazy("ledger", "credit")
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, related_name="ledger")
+    tenant = models.ForeignKey(
+        Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, db_index=False, related_name="ledger"
+    )
     kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
     record = models.ForeignKey(
         RequestRecord,

@@ -27,7 +27,9 @@ class RequestRecord(UsageFields):
         CANCELLED = "cancelled", _("cancelled")
 
     request_id = models.CharField(_("request id"), max_length=40, unique=True)
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, related_name="records")
+    tenant = models.ForeignKey(
+        Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, db_index=False, related_name="records"
+    )
     line = models.ForeignKey(
         BusinessLine, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="records"
     )
@@ -122,7 +124,7 @@ class Attempt(UsageFields):
     TENANT_PATH: ClassVar[str] = "record__tenant"
 
     record = models.ForeignKey(
-        RequestRecord, verbose_name=_("request"), on_delete=models.CASCADE, related_name="attempts"
+        RequestRecord, verbose_name=_("request"), on_delete=models.CASCADE, db_index=False, related_name="attempts"
     )
     n = models.PositiveSmallIntegerField(_("number"))
     upstream = models.CharField(_("upstream"), max_length=64)
