@@ -8,7 +8,6 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('billing', '0003_rollups_by_day'),
-        ('tenants', '0004_alert_watch'),
     ]
 
     operations = [
