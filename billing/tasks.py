@@ -16,6 +16,13 @@ def watch_money() -> None:
     """Tell of calls without a price and of requests that wait for the database."""
     watching.watch_unpriced(now=now())
     watching.watch_spool(now=now(), machine=socket.gethostname())
+    watching.watch_refused(now=now(), machine=socket.gethostname())
+
+
+@shared_task(ignore_result=True)
+def watch_failures() -> None:
+    """Tell of teams many of whose calls are not served."""
+    watching.watch_failures(now=now())
 
 
 @shared_task(ignore_result=True)

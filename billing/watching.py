@@ -1,4 +1,4 @@
-"""What about money must be told: calls without a price, requests that the database did not take."""
+"""What records tell of: calls without a price, calls that were not served, requests that the database did not take."""
 
 import time
 from datetime import date, datetime, timedelta
@@ -6,14 +6,20 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db.models import Count, Min
+from django.db.models import Count, Min, Q
 
 from billing.models import RequestRecord, Statement
-from billing.spool import SUFFIX
-from tenants.alerts import close_alert, open_alert
+from billing.spool import REFUSED, SUFFIX
+from keys.core.watch import many_failures
+from tenants.alerts import Words, close_alert, forget_others, open_alert, watch_alert
 from tenants.models import Alert, AlertKind, Tenant
 
 SPOOLED_FOR_S = 60.0  # a file that is replayed at once is no news
+FAILURES_OF = timedelta(minutes=10)
+_CALLS = "calls"  # subject of the alert about a team's calls
+# Not served, and not for what the client sent or a person's order.
+_UNSERVED = Q(status=RequestRecord.Status.FAILED) & ~Q(error_code="aborted")
+_CLIENTS_FAULT = Q(status=RequestRecord.Status.FAILED, http_status__gte=400, http_status__lt=500) & ~Q(http_status=429)
 
 
 def watch_unpriced(*, now: datetime) -> None:
@@ -32,6 +38,26 @@ def watch_unpriced(*, now: datetime) -> None:
                 close_alert(tenant=tenant, kind=AlertKind.UNPRICED, subject=alert.subject, now=now)
 
 
+def watch_failures(*, now: datetime) -> None:
+    """Take in one look at how many calls of each team were not served in the last ten minutes.
+
+    Calls that the client got wrong, that a limit refused or that a person aborted say nothing and are left out.
+    """
+    rows = RequestRecord.objects.filter(created__gt=now - FAILURES_OF, created__lte=now, replay_of="", refusal_limit="")
+    counted = (
+        rows.exclude(_CLIENTS_FAULT)
+        .order_by()
+        .values_list("tenant_id")
+        .annotate(calls=Count("pk"), failed=Count("pk", filter=_UNSERVED))
+    )
+    found = {tenant_id: (calls, failed) for tenant_id, calls, failed in counted}
+    for tenant in Tenant.objects.order_by("pk"):
+        if tenant.enabled:
+            _watch_calls(tenant, *found.get(tenant.pk, (0, 0)), now)
+        else:
+            forget_others(tenant=tenant, kind=AlertKind.ERROR_RATE, subjects=(), now=now, within=_CALLS)
+
+
 def watch_spool(*, now: datetime, machine: str) -> None:
     """Open a platform alert while finished requests wait in this machine's spool; close it once they are written."""
     folder = Path(settings.POINTSMAN_DATA) / "spool"
@@ -42,6 +68,48 @@ def watch_spool(*, now: datetime, machine: str) -> None:
         open_alert(tenant=None, kind=AlertKind.RECORDING, subject=subject, text=text, now=now, machine=machine)
     else:
         close_alert(tenant=None, kind=AlertKind.RECORDING, subject=subject, now=now)
+
+
+def watch_refused(*, now: datetime, machine: str) -> None:
+    """Open a platform alert while records that the database refused for good lie on this machine."""
+    path = Path(settings.POINTSMAN_DATA) / "spool" / REFUSED
+    subject = f"refused:{machine}"
+    count = _lines(path)
+    if not count:
+        close_alert(tenant=None, kind=AlertKind.RECORDING, subject=subject, now=now)
+        return
+    what = "1 finished request was" if count == 1 else f"{count} finished requests were"
+    text = f"{what} refused by the database for good; on no bill until written: {path} on {machine}."
+    open_alert(
+        tenant=None, kind=AlertKind.RECORDING, subject=subject, text=text, now=now, machine=machine, refused=count,
+        file=str(path), again=str(path.with_name(f"again{SUFFIX}")),
+    )  # fmt: skip
+
+
+def _watch_calls(tenant: Tenant, calls: int, failed: int, now: datetime) -> None:
+    def words(since: datetime) -> Words:
+        share = round(100 * failed / calls) if calls else 0
+        minutes = FAILURES_OF // timedelta(minutes=1)
+        text = f"{failed} of {calls} calls of the last {minutes} minutes were not served ({share} %)."
+        details = {
+            "of": f"team {tenant.name}", "of_zh": f"团队 {tenant.name}", "what": "calls", "calls": calls,
+            "failed": failed, "percent": share, "minutes": minutes, "since": since.isoformat(timespec="seconds"),
+            "page": f"/admin/billing/requestrecord/?tenant__id__exact={tenant.pk}&status__exact=failed",
+        }  # fmt: skip
+        return Words(text, details)
+
+    watch_alert(
+        tenant=tenant, kind=AlertKind.ERROR_RATE, subject=_CALLS, wrong=many_failures(calls, failed), now=now,
+        words=words,
+    )  # fmt: skip
+
+
+def _lines(path: Path) -> int:
+    try:
+        with path.open("rb") as file:
+            return sum(1 for line in file if line.strip())
+    except FileNotFoundError:
+        return 0
 
 
 def _unpriced(tenant: Tenant, now: datetime) -> dict[str, tuple[int, date]]:

@@ -30,12 +30,14 @@ def _every(seconds: float, task: str) -> Periodic:
 
 PERIODIC: dict[str, Periodic] = {
     "probe-keys": _every(60, "keys.tasks.probe_keys"),
+    "watch-keys": _every(30, "routing.tasks.watch_keys"),
     "deliver-alerts": _every(10, "config.tasks.deliver_alerts"),
     "sweep-budgets": _every(30, "billing.tasks.sweep_budgets"),
     "roll-up": _every(120, "billing.tasks.roll_up"),
     "measure-outputs": _every(3600, "billing.tasks.measure_outputs"),
     "forecast": _every(1800, "billing.tasks.forecast"),
     "watch-money": _every(60, "billing.tasks.watch_money"),
+    "watch-failures": _every(30, "billing.tasks.watch_failures"),
     "close-months": _every(24 * 3600, "billing.tasks.close_months"),
 }
 app.conf.beat_schedule = PERIODIC

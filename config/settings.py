@@ -19,6 +19,8 @@ variables.env.read_env(BASE_DIR / ".env")
 
 POINTSMAN_HOST = variables.text("POINTSMAN_HOST", "127.0.0.1")
 POINTSMAN_PORT = variables.parsed("POINTSMAN_PORT", "8000", variables.whole_number(0, 65535))  # 0 = any free one
+# Where people reach the admin; mails link there.
+POINTSMAN_PUBLIC_URL = variables.parsed("POINTSMAN_PUBLIC_URL", "", variables.web_address)
 POINTSMAN_WORKERS = variables.parsed("POINTSMAN_WORKERS", "1", variables.whole_number(1, 64))
 POINTSMAN_DATA = (BASE_DIR / variables.text("POINTSMAN_DATA", "data")).resolve()
 POINTSMAN_DATA.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import environ
 from cryptography.fernet import Fernet
@@ -110,6 +111,14 @@ def database(value: str, folder: Path) -> dict[str, Any]:
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=20000;",
         },
     }
+
+
+def web_address(value: str) -> str:
+    """Read an http(s) address without its last slashes; "" stays "". Raises ValueError for anything else."""
+    parts = urlsplit(value)
+    if value and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment):
+        raise ValueError(f"{value!r} is not an address such as https://gateway.example.com")
+    return value.rstrip("/")
 
 
 def mail(value: str) -> dict[str, Any]:

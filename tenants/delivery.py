@@ -22,7 +22,7 @@ from django.db import transaction
 from django.db.models import F
 
 from tenants.alerts import close_alert, open_alert
-from tenants.mails import compose
+from tenants.mails import compose, link_of
 from tenants.models import AlertDelivery, AlertKind, Tenant
 
 logger = logging.getLogger(__name__)
@@ -117,6 +117,7 @@ def payload_of(row: AlertDelivery) -> dict[str, Any]:
         "tenant": alert.tenant.slug if alert.tenant is not None else None,
         "opened": alert.opened.isoformat(),
         "closed": alert.closed.isoformat() if alert.closed is not None else None,
+        "link": link_of(alert),
     }
 
 

@@ -261,6 +261,25 @@ class Alert(models.Model):
         return f"{self.get_kind_display()}: {self.subject}"
 
 
+class AlertWatch(models.Model):
+    """What an alert waits for: since when its condition has been so, as its sweep saw it. One row while it matters."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="watches")
+    kind = models.CharField(max_length=20, choices=AlertKind.choices)
+    subject = models.CharField(max_length=200)
+    wrong = models.BooleanField()
+    since = models.DateTimeField()
+    seen = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["tenant", "kind", "subject"], name="one_watch_per_alert_subject"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject}"
+
+
 class AlertDelivery(models.Model):
     """One mail or webhook call of an alert. The row is the queue: claimed before sending."""
 

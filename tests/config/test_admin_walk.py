@@ -17,6 +17,7 @@ OWN = ("tenants", "keys", "routing", "billing")
 PAGELESS = {
     "tenants.InstallationSecret",
     "tenants.ConfigVersion",
+    "tenants.AlertWatch",
     "keys.StoredState",
     "keys.StateInbox",
     "billing.StoredAnswer",

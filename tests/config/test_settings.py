@@ -135,3 +135,12 @@ def test_mail_urls(url, port, tls, ssl):
 def test_mails_that_go_to_the_log_count_as_not_configured(tmp_path):
     assert settings_value("s.POINTSMAN_MAIL_CONFIGURED", tmp_path).stdout == "False\n"
     assert settings_value("s.POINTSMAN_MAIL_CONFIGURED", tmp_path, EMAIL_URL="smtp://m").stdout == "True\n"
+
+
+def test_the_public_address_must_be_one(tmp_path):
+    found = settings_value("s.POINTSMAN_PUBLIC_URL", tmp_path, POINTSMAN_PUBLIC_URL="https://gateway.example.com/")
+    assert found.stdout == "https://gateway.example.com\n"
+    for wrong in ("gateway.example.com", "ftp://x", "https://", "https://x/?a=1"):
+        found = settings_value("s.POINTSMAN_PUBLIC_URL", tmp_path, POINTSMAN_PUBLIC_URL=wrong)
+        assert found.returncode == 1
+        assert f"POINTSMAN_PUBLIC_URL: {wrong!r} is not an address" in found.stderr

@@ -1,6 +1,7 @@
 """Alert deliveries: claimed before sending, sent again only after a definite refusal, one outcome each."""
 
 import smtplib
+import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -253,3 +254,20 @@ def test_what_a_webhook_call_leads_to(hooked, result, status):
 def test_a_webhook_that_was_replaced_is_not_called_any_more(hooked):
     Tenant.objects.filter(pk=hooked.pk).update(alert_webhook="https://other.example.com")
     assert send(AlertDelivery.objects.get()).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("host", "public", "begins"),
+    [
+        ("127.0.0.1", "", "http://127.0.0.1:8000/admin/"),
+        ("::1", "", "http://[::1]:8000/admin/"),
+        ("0.0.0.0", "", f"http://{socket.gethostname()}:8000/admin/"),  # noqa: S104  # compared, not bound
+        ("0.0.0.0", "https://gateway.example.com/pm", "https://gateway.example.com/pm/admin/"),  # noqa: S104
+    ],
+)
+def test_mails_link_to_where_the_admin_is(settings, host, public, begins):
+    settings.POINTSMAN_HOST, settings.POINTSMAN_PORT, settings.POINTSMAN_PUBLIC_URL = host, 8000, public
+    opened()
+    send(AlertDelivery.objects.get())
+    alert = Alert.objects.get()
+    assert f"Look at it:    {begins}tenants/alert/{alert.pk}/change/\n" in mail.outbox[0].body
