@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 _LUA = Path(__file__).with_name("lua")
 SCRIPTS = {
     name: (_LUA / "shared.lua").read_text() + (_LUA / f"{name}.lua").read_text()
-    for name in ("admit", "settle", "lease")
+    for name in ("admit", "settle", "lease", "claim")
 }
 
 

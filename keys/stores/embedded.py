@@ -19,6 +19,7 @@ from keys.core.report import Change, key_target
 from keys.core.state import FRESH, KeyState
 from keys.core.stored import dumped
 from keys.stores.board import Board
+from keys.stores.claims import Claims
 from keys.stores.figures import FigureBoard
 from keys.stores.gate import Gate
 from keys.stores.here import admit_here, freed
@@ -57,6 +58,7 @@ class EmbeddedStore(Verbs):
         self.gate = Gate()
         self.figures = FigureBoard(self.board, self.gate)
         self.notes = Notes()
+        self.claims = Claims()
         self._persistence = persistence or NoPersistence()
         self._clock = clock
         self._dirty: set[str] = set()

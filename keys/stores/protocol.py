@@ -8,6 +8,7 @@ from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, Settl
 from keys.core.policy import Policy
 from keys.core.pool import Pool
 from keys.core.report import Change, Report, Standing
+from keys.stores.claims import Claims
 from keys.stores.figures import FigureBoard
 from keys.stores.notes import Notes
 
@@ -38,6 +39,10 @@ class StateStore(Protocol):
     @property
     def notes(self) -> Notes:
         """Rotations (sync) and records (one round trip)."""
+
+    @property
+    def claims(self) -> Claims:
+        """Who runs a call that must not run twice. The one part whose calls raise StoreDown."""
 
     def standing(self, key_id: int, account_id: int | None, model: str, now: datetime, epoch: int = 0) -> Standing:
         """Judge a key for a model from memory; no I/O. `epoch` is the routing table's."""

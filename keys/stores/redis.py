@@ -33,6 +33,7 @@ from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, Settl
 from keys.core.pool import Pool
 from keys.core.report import Change
 from keys.core.state import KeyState, merged
+from keys.stores.claims import SharedClaims
 from keys.stores.courier import CALL_TIMEOUT_S, Courier, Health, StoreDown
 from keys.stores.figures import FigureBoard
 from keys.stores.gate import Gate
@@ -80,6 +81,7 @@ class RedisStore(Verbs):
         self.figures = FigureBoard(self.board, self.gate)
         self.process = uuid4().hex
         self.notes = SharedNotes(self.courier, self.process)
+        self.claims = SharedClaims(self.courier)
         self._clock = clock
         self._held: dict[tuple[str, str], Hold] = {}
         self._loading = asyncio.Lock()
