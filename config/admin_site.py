@@ -13,6 +13,7 @@ from config.menu import menu_of
 # Address below /admin/, name of the page, dotted path of its view: `view(request, site) -> HttpResponse`. The view
 # decides what the person may see (tenants.scoping); the site has made sure that it is a staff member.
 PAGES: tuple[tuple[str, str, str], ...] = (
+    ("start/", "start", "config.pages.start.start_page"),
     ("pool/", "pool", "config.pages.pool.pool_page"),
     ("pool/paste/", "pool_paste", "config.pages.paste.paste_page"),
     ("live/", "live", "config.pages.live.live_page"),

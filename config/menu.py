@@ -11,7 +11,7 @@ from django.utils.functional import Promise
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy
 
-from tenants.scoping import EVERYONE, OPERATIONS, reach_of
+from tenants.scoping import ADMINS, EVERYONE, OPERATIONS, reach_of
 
 Title = str | Promise
 # A model's label, or (name of a page, its title, the roles that may see it).
@@ -39,7 +39,10 @@ MENU: tuple[tuple[Title, tuple[Item, ...]], ...] = (
         ),
     ),
     (gettext_lazy("Routing"), ("routing.StrategyGroup", "routing.Route", "routing.RoutingRule")),
-    (gettext_lazy("Clients"), ("tenants.BusinessLine", "tenants.GatewayKey")),
+    (
+        gettext_lazy("Clients"),
+        (("start", gettext_lazy("First steps"), ADMINS), "tenants.BusinessLine", "tenants.GatewayKey"),
+    ),
     (
         gettext_lazy("Money"),
         (

@@ -6,6 +6,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.timezone import now as present
 
+from billing.models import RequestRecord
 from config.dashboard.attention import Keys, sentences
 from config.dashboard.daily import figures
 from config.dashboard.heat import strips
@@ -14,6 +15,7 @@ from config.dashboard.series import availability_plot, spend_plot
 from config.dashboard.tiles import tiles
 from keys.models import UpstreamKey
 from keys.standing import pool_of
+from tenants.scoping import ADMINS
 
 
 def dashboard(request: HttpRequest) -> dict[str, Any]:
@@ -25,6 +27,7 @@ def dashboard(request: HttpRequest) -> dict[str, Any]:
         rows = [row for row in rows if row.line_id == view.line.pk]
     month = [row for row in rows if row.day >= view.month]
     period = [row for row in rows if row.day >= view.first]
+    has_calls = any(row.calls for row in rows)
     plots = [spend_plot(view, period), availability_plot(view, period)]
     return {
         "view": view,
@@ -33,7 +36,9 @@ def dashboard(request: HttpRequest) -> dict[str, Any]:
         "plots": [plot for plot in plots if plot is not None],
         "strips": strips(view),
         "periods": [(days, days == view.days, view.query(days=days)) for days in PERIODS],
-        "has_calls": any(row.calls for row in rows),
+        "has_calls": has_calls,
+        "is_new": not has_calls and not RequestRecord.objects.filter(tenant__in=view.offered).exists(),
+        "may_start": view.reach.operator or bool(view.reach.tenants(ADMINS)),
     }
 
 
