@@ -1,6 +1,8 @@
 """Gateway keys: issued here, shown once, revoked for good."""
 
+from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django import forms
 from django.contrib import admin, messages
@@ -10,11 +12,13 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 
+from tenants.admin.rotation import RECENT_CALLS, end_old_view, rotate_view
 from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, chip, tail
 from tenants.adminforms import ScopedForm
@@ -22,8 +26,6 @@ from tenants.models import GatewayKey
 from tenants.scoping import OPERATIONS
 from tenants.services import issue_gateway_key, revoke_gateway_key
 from tenants.snippets import snippets
-
-RECENT_CALLS = 1000
 
 
 class GatewayKeyForm(ScopedForm):
@@ -55,7 +57,8 @@ class GatewayKeyAdmin(TenantScopedAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         head: tuple[str, ...] = ("line", "name", "expires")
         if obj is not None:
-            head = ("line", "name", "shown_tail", "state", "expires", "enabled", "created")
+            old = ("old_secret",) if obj.old_digest else ()
+            head = ("line", "name", "shown_tail", *old, "state", "expires", "enabled", "created")
         limits = {
             "fields": (("rpm", "tpm"), ("per_day", "tokens_per_day"), "concurrency"),
             "description": _("Empty = no limit beside those of the line."),
@@ -64,7 +67,7 @@ class GatewayKeyAdmin(TenantScopedAdmin):
         return ((None, {"fields": head}), (_("Limits"), limits))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*super().get_readonly_fields(request, obj), "shown_tail", "state", "created")
+        return (*super().get_readonly_fields(request, obj), "shown_tail", "old_secret", "state", "created")
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).select_related("line__tenant")
@@ -77,8 +80,20 @@ class GatewayKeyAdmin(TenantScopedAdmin):
     def shown_tail(self, row: GatewayKey) -> SafeString:
         return tail(row.last4)
 
+    @admin.display(description=gettext_lazy("old secret"))
+    def old_secret(self, row: GatewayKey) -> SafeString:
+        if row.old_works(timezone.now()):
+            return format_html("{} {}", tail(row.old_last4), _("works until %(end)s") % {"end": _end_of_old(row)})
+        return format_html("{} {} {}", tail(row.old_last4), _("has ended"), ago(row.old_until))
+
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: GatewayKey) -> SafeString:
+        if not row.old_works(timezone.now()):
+            return self._state(row)
+        old = _("old secret …%(tail)s works until %(end)s") % {"tail": row.old_last4, "end": _end_of_old(row)}
+        return format_html('{} <small class="quiet">{}</small>', self._state(row), old)
+
+    def _state(self, row: GatewayKey) -> SafeString:
         if row.revoked is not None:
             return chip("bad", _("revoked"), title=f"{row.revoked:%Y-%m-%d %H:%M} UTC")
         if not row.enabled:
@@ -125,11 +140,27 @@ class GatewayKeyAdmin(TenantScopedAdmin):
         response["Referrer-Policy"] = "no-referrer"
         return response
 
-    # --- revoking ---
+    # --- rotating, revoking ---
 
     def get_urls(self) -> list[Any]:
-        revoke = never_cache(self.admin_site.admin_view(self.revoke_view))
-        return [path("revoke/", revoke, name="tenants_gatewaykey_revoke"), *super().get_urls()]
+        def page(view: Any) -> Any:
+            return never_cache(self.admin_site.admin_view(view))
+
+        rotate, end_old = partial(rotate_view, self), partial(end_old_view, self)
+        return [
+            path("revoke/", page(self.revoke_view), name="tenants_gatewaykey_revoke"),
+            path("<int:key_id>/rotate/", page(rotate), name="tenants_gatewaykey_rotate"),
+            path("<int:key_id>/end-old/", page(end_old), name="tenants_gatewaykey_end_old"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Offer to end the old secret while it works."""
+        row = self.get_object(request, object_id)
+        extra = {**(extra_context or {}), "old_works": row is not None and row.old_works(timezone.now())}
+        return super().change_view(request, object_id, form_url, extra)
 
     @admin.action(description=gettext_lazy("Revoke the selected gateway keys …"), permissions=["change"])
     def revoke_selected(self, request: HttpRequest, rows: Any) -> HttpResponse | None:
@@ -155,7 +186,7 @@ class GatewayKeyAdmin(TenantScopedAdmin):
             **self.admin_site.each_context(request),
             "title": ngettext("Revoke a gateway key?", "Revoke gateway keys?", len(rows)),
             "opts": self.opts,
-            "keys": [{"row": row, **recent_use(row)} for row in rows],
+            "keys": [{"row": row, "old": row.old_works(timezone.now()), **recent_use(row)} for row in rows],
             "count": len(rows),
         }
         return TemplateResponse(request, "admin/tenants/gatewaykey/revoke.html", context)
@@ -168,6 +199,11 @@ class GatewayKeyAdmin(TenantScopedAdmin):
             self.note(request, "revoked", row, {})
             self.log_change(request, row, [{"changed": {"fields": ["revoked"]}}])
         return len(done)
+
+
+def _end_of_old(row: GatewayKey) -> str:
+    """Return when the old secret ends, in the team's zone."""
+    return f"{timezone.localtime(row.old_until, ZoneInfo(row.line.tenant.timezone)):%Y-%m-%d %H:%M %Z}"
 
 
 def recent_use(key: GatewayKey) -> dict[str, Any]:
