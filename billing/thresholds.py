@@ -1,6 +1,9 @@
-"""Budget thresholds: each mails once per budget, period and amount, however many look at once."""
+"""Budget thresholds: each mails once per budget, period and amount, and once when it is over, however many look at once.
 
-from collections.abc import Collection
+It is over when a new period or amount begins, or the threshold or the whole budget is removed.
+"""
+
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -12,19 +15,21 @@ from billing.core.csvtext import plain_decimal
 from billing.core.reserving import SINCE_EVER, BudgetInfo
 from billing.models import Budget, BudgetAlert
 from billing.spent import info_of, spent
-from tenants.alerts import open_alert
+from tenants.alerts import close_alert, open_alert
 from tenants.models import Alert, AlertKind
 
 
 def check(*, now: datetime, budget_ids: Collection[int] | None = None) -> int:
-    """Claim and open an alert for every threshold that was reached; returns how many were new. None = all budgets.
-
-    Alerts of former periods and amounts are closed without a word: that a month began is no news.
-    """
+    """Claim and open an alert for every threshold that was reached; returns how many were new. None = all budgets."""
     rows = Budget.objects.select_related("tenant", "line", "account").order_by("pk")
     if budget_ids is not None:
         rows = rows.filter(pk__in=budget_ids)
-    return sum(_check(row, now) for row in rows if row.alert_at)
+    alerts = _still_open()
+    new = sum(_check(row, alerts.pop(row.pk, ()), now) for row in rows)
+    if budget_ids is None:
+        for gone in alerts.values():
+            _end(gone, "removed", now)
+    return new
 
 
 def names_of(row: Budget) -> tuple[str, str]:
@@ -36,15 +41,37 @@ def names_of(row: Budget) -> tuple[str, str]:
     return f"team {row.tenant.name}", f"团队 {row.tenant.name}"
 
 
-def _check(row: Budget, now: datetime) -> int:
+def _still_open() -> dict[int, list[Alert]]:
+    """Return the open alerts by the budget they are about."""
+    found: dict[int, list[Alert]] = {}
+    for alert in Alert.objects.filter(kind=AlertKind.BUDGET, closed=None).select_related("tenant").order_by("pk"):
+        found.setdefault(int(alert.subject.split(":")[1]), []).append(alert)
+    return found
+
+
+def _end(alerts: Iterable[Alert], why: str, now: datetime) -> None:
+    for alert in alerts:
+        close_alert(tenant=alert.tenant, kind=AlertKind.BUDGET, subject=alert.subject, now=now, ended=why)
+
+
+def _why(row: Budget, start: datetime, alert: Alert) -> str:
+    """Return why an alert no longer stands: a new `period` or `amount`, or its threshold was `removed`."""
+    _budget, _pk, began, amount, _percent = alert.subject.split(":")
+    if amount != plain_decimal(row.amount):
+        return "amount"
+    return "period" if int(began) != int(start.timestamp()) else "removed"
+
+
+def _check(row: Budget, known: Iterable[Alert], now: datetime) -> int:
     info = info_of(row)
-    total = spent(info, at=now, now=now)
     start = info.span(now).start or SINCE_EVER
     subjects = {percent: _subject(row, start, percent) for percent in row.alert_at}
-    stale = Alert.objects.filter(
-        tenant=row.tenant, kind=AlertKind.BUDGET, closed=None, subject__startswith=f"budget:{row.pk}:"
-    )
-    stale.exclude(subject__in=subjects.values()).update(closed=now)
+    for alert in known:
+        if alert.subject not in subjects.values():
+            _end([alert], _why(row, start, alert), now)
+    if not subjects:
+        return 0
+    total = spent(info, at=now, now=now)
     return sum(
         _claim(row, info, total, int(percent), now, subjects[percent])
         for percent in reached(row.amount, total, row.alert_at)

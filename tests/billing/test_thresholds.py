@@ -9,6 +9,7 @@ from django.db import connection, connections
 
 from billing.models import Budget, BudgetAlert
 from billing.thresholds import check
+from tenants.mails import compose
 from tenants.models import Alert, AlertDelivery
 from tests.factories import AccountFactory, BudgetFactory, LedgerEntryFactory, LineFactory, TenantFactory
 
@@ -57,7 +58,7 @@ def test_a_jump_over_two_thresholds_tells_both(line):
     assert told() == [80, 100]
 
 
-def test_a_new_period_or_amount_arms_it_anew_and_ends_the_old_alert_silently(line):
+def test_a_new_period_or_amount_arms_it_anew_and_the_old_alert_is_over_once(line):
     budget = BudgetFactory(tenant=line.tenant, line=line, amount=10, alert_at=[80], period="day")
     entry(line, 9)
     check(now=NOW)
@@ -72,7 +73,44 @@ def test_a_new_period_or_amount_arms_it_anew_and_ends_the_old_alert_silently(lin
     assert check(now=tomorrow) == 0
     assert BudgetAlert.objects.count() == 3
     assert AlertDelivery.objects.filter(occasion="opened").count() == 3
-    assert not AlertDelivery.objects.filter(occasion="resolved").exists()
+    for _ in range(2):
+        check(now=tomorrow)
+        check(now=tomorrow, budget_ids=[budget.pk])
+    over = AlertDelivery.objects.filter(occasion="resolved").order_by("pk")
+    assert list(over.values_list("alert__details__ended", flat=True)) == ["period", "amount", "amount"]
+    assert Alert.objects.filter(closed=None).count() == 0
+    subject, body = compose(over.first())
+    assert subject.endswith("Over: line Bot: 80 % of the budget used")
+    assert "line Bot had crossed 80 % of its budget.\nA new period has begun" in body
+
+
+def test_a_removed_threshold_or_budget_is_over_too(line):
+    one = BudgetFactory(tenant=line.tenant, line=line, amount=10, alert_at=[50, 80])
+    two = BudgetFactory(tenant=line.tenant, amount=10, alert_at=[80])
+    entry(line, 9)
+    assert check(now=NOW) == 3
+    Budget.objects.filter(pk=one.pk).update(alert_at=[])
+    two.delete()
+    later = NOW + timedelta(hours=1)
+    check(now=later, budget_ids=[one.pk])
+    assert Alert.objects.filter(closed=None).count() == 1
+    for _ in range(2):
+        check(now=later)
+    assert [alert.details["ended"] for alert in Alert.objects.filter(closed=later)] == ["removed"] * 3
+    assert AlertDelivery.objects.filter(occasion="resolved").count() == 3
+    Budget.objects.filter(pk=one.pk).update(alert_at=[50, 80])
+    assert check(now=later) == 0  # each tells once per period and amount
+
+
+def test_another_teams_budgets_are_left_alone(line):
+    other = LineFactory()
+    BudgetFactory(tenant=other.tenant, line=other, amount=10, alert_at=[80])
+    BudgetFactory(tenant=line.tenant, line=line, amount=10, alert_at=[80])
+    entry(line, 9)
+    entry(other, 9)
+    assert check(now=NOW) == 2
+    check(now=NOW, budget_ids=[Budget.objects.get(line=line).pk])
+    assert Alert.objects.filter(closed=None).count() == 2
 
 
 def test_tenants_and_accounts_have_names_of_their_own(line):
@@ -102,20 +140,36 @@ def test_many_lookers_at_once_tell_once(transactional_db):
     line = LineFactory(tenant=TenantFactory(alert_emails=["a@example.com"]))
     BudgetFactory(tenant=line.tenant, line=line, amount=1, alert_at=[80, 100])
     entry(line, 5)
-    gate, found = threading.Barrier(6), []
+    found = at_once(lambda: check(now=NOW))
+    assert sum(found) == 2
+    assert Alert.objects.count() == AlertDelivery.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_sweeps_at_once_tell_the_end_once(transactional_db):
+    line = LineFactory(tenant=TenantFactory(alert_emails=["a@example.com"]))
+    BudgetFactory(tenant=line.tenant, line=line, amount=1, alert_at=[80, 100], period="day")
+    entry(line, 5)
+    check(now=NOW)
+    at_once(lambda: check(now=NOW + timedelta(days=1)))
+    over = AlertDelivery.objects.filter(occasion="resolved")
+    assert sorted(over.values_list("alert__details__threshold", flat=True)) == [80, 100]
+
+
+def at_once(work, count=6):
+    gate, found = threading.Barrier(count), []
 
     def look():
         try:
             gate.wait(10)
-            found.append(check(now=NOW))
+            found.append(work())
         finally:
             connections.close_all()
 
-    lookers = [threading.Thread(target=look) for _ in range(6)]
+    lookers = [threading.Thread(target=look) for _ in range(count)]
     for looker in lookers:
         looker.start()
     for looker in lookers:
         looker.join(30)
-    assert len(found) == 6, connection.vendor
-    assert sum(found) == 2
-    assert Alert.objects.count() == AlertDelivery.objects.count() == 2
+    assert len(found) == count, connection.vendor
+    return found
