@@ -1,4 +1,4 @@
-"""Budget thresholds: each mails once per budget, period and amount, and once when it is over, however many look at once.
+"""Budget thresholds: each mails once per budget, period and amount, and once when it is over.
 
 It is over when a new period or amount begins, or the threshold or the whole budget is removed.
 """
