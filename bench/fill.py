@@ -172,18 +172,26 @@ def fill(records: int, end: datetime) -> None:
 
 
 def _take_indexes() -> Sequence[str]:
-    """Drop the big tables' indexes, those of constraints left alone; returns the statements that make them again."""
+    """Drop the big tables' indexes but for primary keys; returns the statements that make them again."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT i.indexname, i.indexdef FROM pg_indexes i LEFT JOIN pg_constraint c ON c.conname = i.indexname"
-            " WHERE i.tablename = ANY(%s) AND c.conname IS NULL",
+            "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
+            " WHERE contype = 'u' AND conrelid::regclass::text = ANY(%s)",
+            [list(BIG)],
+        )
+        unique = cursor.fetchall()
+        for table, name, _definition in unique:
+            cursor.execute(f'ALTER TABLE {table} DROP CONSTRAINT "{name}"')
+        cursor.execute(
+            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(%s) AND indexname NOT LIKE '%%\\_pkey'",
             [list(BIG)],
         )
         found = cursor.fetchall()
         for name, _statement in found:
             cursor.execute(f'DROP INDEX "{name}"')
         cursor.execute("CREATE INDEX bench_created ON billing_requestrecord USING brin (created)")
-    return [statement for _name, statement in found]
+    again = [f'ALTER TABLE {table} ADD CONSTRAINT "{name}" {definition}' for table, name, definition in unique]
+    return [*again, *(statement for _name, statement in found)]
 
 
 def sum_up(end: datetime) -> None:

@@ -5,7 +5,7 @@ records, repricing); then the days of what it made are added up from their hours
 on from the mark.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
@@ -15,7 +15,17 @@ from django.db import transaction
 from django.db.models import Max, Min
 
 from billing.core.histogram import bucket_of, merged, percentile
-from billing.models import Attempt, KeyHour, LedgerEntry, LineDay, LineHour, OutputSize, RequestRecord, RollupMark
+from billing.models import (
+    Attempt,
+    DaySpeed,
+    KeyHour,
+    LedgerEntry,
+    LineDay,
+    LineHour,
+    OutputSize,
+    RequestRecord,
+    RollupMark,
+)
 from keys.core.outcome import Cause
 
 HOUR = timedelta(hours=1)
@@ -40,7 +50,7 @@ _RECORD = (
 )  # fmt: skip
 _ATTEMPT = ("record_id", "record__tenant_id", "upstream_key_id", "upstream", "upstream_key", "outcome", "cost",
             "waste", "first_content_ms")  # fmt: skip
-_LINE_KEY = ("tenant_id", "day", "line_id", "line_slug", "model", "currency")
+_LINE_KEY: tuple[str, ...] = ("tenant_id", "day", "line_id", "line_slug", "model", "currency")
 _COUNTS = ("calls", "failed", "lost", "refused", "cancelled", "unpriced", "estimated", "retried", "rescued",
            "input_tokens", "cached_read_tokens", "cache_write_tokens", "output_tokens")  # fmt: skip
 _AMOUNTS = ("charge", "cost", "waste")
@@ -53,6 +63,14 @@ class Hours:
 
     lines: list[LineHour] = field(default_factory=list)
     keys: list[KeyHour] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The rows of one tenant's day."""
+
+    lines: list[LineDay]
+    speeds: list[DaySpeed]
 
 
 def floor(at: datetime) -> datetime:
@@ -114,23 +132,38 @@ def add_up_days(hours: Collection[datetime], *, until: datetime | None = None) -
             mark.days_until = until
             mark.save(update_fields=["days_until"])
         for tenant_id, day in sorted(places):
+            made = _day(tenant_id, day, mark.days_until)
             LineDay.objects.filter(tenant_id=tenant_id, day=day).delete()
-            LineDay.objects.bulk_create(_day(tenant_id, day, mark.days_until), batch_size=_CHUNK)
+            LineDay.objects.bulk_create(made.lines, batch_size=_CHUNK)
+            DaySpeed.objects.filter(tenant_id=tenant_id, day=day).delete()
+            DaySpeed.objects.bulk_create(made.speeds, batch_size=_CHUNK)
 
 
 def day_differences(first: date, last: date) -> list[str]:
     """Say what of the days' sums is not what their hours say; empty = equal."""
     mark = RollupMark.objects.filter(pk=1).first()
-    rows = LineDay.objects.filter(day__gte=first, day__lte=last)
-    hours = LineHour.objects.filter(day__gte=first, day__lte=last)
-    places = {*rows.values_list("tenant_id", "day").distinct(), *hours.values_list("tenant_id", "day").distinct()}
+    until = mark.days_until if mark is not None else None
+    places: set[tuple[int, date]] = set()
+    for kind in (LineDay, DaySpeed, LineHour):
+        rows = kind._default_manager.filter(day__gte=first, day__lte=last).order_by()
+        places.update(rows.values_list("tenant_id", "day").distinct())
     found = []
     for tenant_id, day in sorted(places):
-        kept = {_identity(row): _figures(row) for row in rows.filter(tenant_id=tenant_id, day=day)}
-        wanted = {_identity(row): _figures(row) for row in _day(tenant_id, day, mark.days_until if mark else None)}
-        found += [f"{day} LineDay {' '.join(map(str, key))}" for key in sorted({*kept, *wanted}, key=str)
-                  if kept.get(key) != wanted.get(key)]  # fmt: skip
+        made = _day(tenant_id, day, until)
+        for kind, fresh in ((LineDay, made.lines), (DaySpeed, made.speeds)):
+            kept = {_identity(row): row for row in kind._default_manager.filter(tenant_id=tenant_id, day=day)}
+            found += [f"{day} {kind.__name__} {' '.join(map(str, key))}" for key in _unequal(kept, fresh)]
     return found
+
+
+def _unequal(kept: Mapping[tuple[Any, ...], Any], fresh: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return which rows are missing, left over or of other figures."""
+    wanted = {_identity(row): row for row in fresh}
+    return [
+        key
+        for key in sorted({*kept, *wanted}, key=str)
+        if key not in kept or key not in wanted or _figures(kept[key]) != _figures(wanted[key])
+    ]
 
 
 def _span(first: datetime, end: datetime) -> list[datetime]:
@@ -138,26 +171,24 @@ def _span(first: datetime, end: datetime) -> list[datetime]:
     return [first + n * HOUR for n in range(max(0, round((end - first) / HOUR)))]
 
 
-def _day(tenant_id: int, day: date, until: datetime | None) -> list[LineDay]:
+def _day(tenant_id: int, day: date, until: datetime | None) -> Day:
     """Add up a tenant's day from its hours before `until`."""
-    rows = (
-        LineHour.objects.filter(tenant_id=tenant_id, day=day, hour__lt=until).order_by("pk")
-        if until
-        else LineHour.objects.none()
-    )
-    sums: dict[tuple[Any, ...], LineDay] = {}
-    for row in rows.defer("outputs").iterator(chunk_size=_CHUNK):
+    lines: dict[tuple[Any, ...], LineDay] = {}
+    speeds: dict[int, DaySpeed] = {}
+    rows = LineHour.objects.filter(tenant_id=tenant_id, day=day, hour__lt=until) if until else LineHour.objects.none()
+    for row in rows.order_by("pk").defer("outputs").iterator(chunk_size=_CHUNK):
         key = tuple(getattr(row, name) for name in _LINE_KEY)
-        total = sums.get(key)
-        if total is None:
-            amounts = {"charge": _ZERO, "cost": _ZERO, "waste": _ZERO, "first_content": {}}
-            total = sums[key] = LineDay(**dict(zip(_LINE_KEY, key, strict=True)), **amounts)
+        if key not in lines:
+            lines[key] = LineDay(**dict(zip(_LINE_KEY, key, strict=True)), **dict.fromkeys(_AMOUNTS, _ZERO))
         for name in _COUNTS:
-            setattr(total, name, getattr(total, name) + getattr(row, name))
+            setattr(lines[key], name, getattr(lines[key], name) + getattr(row, name))
         for name in _AMOUNTS:
-            setattr(total, name, _EXACT.add(getattr(total, name), getattr(row, name)))
-        total.first_content = merged((total.first_content, row.first_content))
-    return list(sums.values())
+            setattr(lines[key], name, _EXACT.add(getattr(lines[key], name), getattr(row, name)))
+        if row.first_content:
+            place = {"tenant_id": tenant_id, "day": day, "line_id": row.line_id}
+            speed = speeds.setdefault(row.line_id, DaySpeed(**place, first_content={}))
+            speed.first_content = merged((speed.first_content, row.first_content))
+    return Day(list(lines.values()), list(speeds.values()))
 
 
 def reckon(hour: datetime) -> Hours:
@@ -190,10 +221,7 @@ def differences(hour: datetime) -> list[str]:
     found = []
     for kind, fresh in ((LineHour, made.lines), (KeyHour, made.keys)):
         kept = {_identity(row): row for row in kind._default_manager.filter(hour=hour)}
-        wanted = {_identity(row): row for row in fresh}
-        for key in sorted({*kept, *wanted}, key=str):
-            if key not in kept or key not in wanted or _figures(kept[key]) != _figures(wanted[key]):
-                found.append(f"{hour:%Y-%m-%d %H:00} {kind.__name__} {' '.join(map(str, key))}")
+        found += [f"{hour:%Y-%m-%d %H:00} {kind.__name__} {' '.join(map(str, key))}" for key in _unequal(kept, fresh)]
     return found
 
 
@@ -269,11 +297,15 @@ def _add(counts: dict[str, int], value: int | None) -> None:
         counts[bucket] = counts.get(bucket, 0) + 1
 
 
-def _identity(row: LineHour | LineDay | KeyHour) -> tuple[Any, ...]:
-    names: Iterable[str] = ("tenant_id", "upstream_key_id") if isinstance(row, KeyHour) else _LINE_KEY
+def _identity(row: LineHour | LineDay | DaySpeed | KeyHour) -> tuple[Any, ...]:
+    names = _LINE_KEY
+    if isinstance(row, KeyHour):
+        names = ("tenant_id", "upstream_key_id")
+    elif isinstance(row, DaySpeed):
+        names = ("tenant_id", "day", "line_id")
     return tuple(getattr(row, name) for name in names)
 
 
-def _figures(row: LineHour | LineDay | KeyHour) -> dict[str, Any]:
+def _figures(row: LineHour | LineDay | DaySpeed | KeyHour) -> dict[str, Any]:
     left_out = {"id", "tenant", "hour", "upstream", "upstream_key"}
     return {one.name: getattr(row, one.attname) for one in row._meta.concrete_fields if one.name not in left_out}

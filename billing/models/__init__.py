@@ -1,6 +1,6 @@
 """What it cost: prices, records with their attempts, the ledger, budgets, statements."""
 
-from billing.models.figures import BudgetSpent, Forecast, KeyHour, LineDay, LineHour, OutputSize, RollupMark
+from billing.models.figures import BudgetSpent, DaySpeed, Forecast, KeyHour, LineDay, LineHour, OutputSize, RollupMark
 from billing.models.ledger import Budget, BudgetAlert, LedgerEntry, Statement
 from billing.models.prices import ALWAYS, ExchangeRate, Price
 from billing.models.records import Attempt, RequestRecord, StoredAnswer
@@ -11,6 +11,7 @@ __all__ = [
     "Budget",
     "BudgetAlert",
     "BudgetSpent",
+    "DaySpeed",
     "ExchangeRate",
     "Forecast",
     "KeyHour",

@@ -78,7 +78,7 @@ class LineSums(models.Model):
 
     `calls` are finished and cancelled ones; `failed` and `refused` stand apart. Tokens, charge and cost are those of
     `calls`, waste is of all. `lost` of the failed ones were no fault of the client. `retried` needed more than one
-    attempt, `rescued` of them finished. Histograms map a bucket (billing/core/histogram.py) to a count.
+    attempt, `rescued` of them finished.
     """
 
     line_id = models.BigIntegerField()
@@ -101,20 +101,23 @@ class LineSums(models.Model):
     charge = money(_("charge"))
     cost = money(_("cost"))
     waste = money(_("waste"))
-    first_content = models.JSONField(default=dict)
 
     class Meta:
         abstract = True
 
 
 class LineHour(LineSums):
-    """The records of one hour (UTC) and tenant's day. `outputs` is the histogram of answers' sizes in tokens."""
+    """The records of one hour (UTC) and tenant's day.
+
+    Histograms map a bucket (billing/core/histogram.py) to a count: ms to first content, an answer's tokens.
+    """
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="line_hours")
     hour = models.DateTimeField()
     day = models.DateField()
+    first_content = models.JSONField(default=dict)
     outputs = models.JSONField(default=dict)
 
     objects = TenantQuerySet["LineHour"].as_manager()
@@ -161,6 +164,29 @@ class LineDay(LineSums):
 
     def __str__(self) -> str:
         return f"{self.line_slug} {self.day}"
+
+
+class DaySpeed(models.Model):
+    """The histogram of a line's times to first content on a day: the same hours as in `LineDay`, all models."""
+
+    TENANT_PATH: ClassVar[str] = "tenant"
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="day_speeds")
+    day = models.DateField()
+    line_id = models.BigIntegerField()
+    first_content = models.JSONField(default=dict)
+
+    objects = TenantQuerySet["DaySpeed"].as_manager()
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["tenant", "day", "line_id"], name="one_speed_per_line_day"),)
+        indexes = (
+            # The home page of the operator.
+            models.Index(fields=["day"], name="day_speed_day"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.line_id} {self.day}"
 
 
 class KeyHour(models.Model):
