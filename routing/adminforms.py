@@ -1,64 +1,47 @@
 """The form of a routing rule: a field per condition, checked as the declarative file is."""
 
-import json
-import re
 from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from keys.models import DialectChoice
-from routing.core.conditions import FLAGS, GLOBS, NUMBERS, listed
+from routing.adminorder import PlaceField
+from routing.core.conditions import FLAGS, GLOBS, NAMES, listed
 from routing.core.rule_checks import validate_rule
-from routing.models import RoutingRule
+from routing.models import Route, RoutingRule
+from routing.rulefields import ComparisonsField, HoursField, SetField
 from tenants.adminforms import ScopedForm
 from tenants.corewords import core_words
-from tenants.formfields import PairsField
 
 _ANY, _YES, _NO = "", "yes", "no"
 _FLAG_CHOICES = [(_ANY, _("either way")), (_YES, _("yes")), (_NO, _("no"))]
 PREFIX = "when_"
-WHEN_FIELDS = tuple(f"{PREFIX}{name}" for name in (*GLOBS, "dialect", *FLAGS, *NUMBERS, "hours"))
-
-
-def read_json(text: str) -> Any:
-    """Read a JSON value; what is no JSON is a plain text. Raises ValueError for nothing at all."""
-    if not text:
-        raise ValueError("empty")
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def show_json(value: Any) -> str:
-    """Write what read_json reads."""
-    if isinstance(value, str) and read_json(value or '""') == value:
-        return value
-    return json.dumps(value, ensure_ascii=False)
+WHEN_FIELDS = tuple(f"{PREFIX}{name}" for name in NAMES)
 
 
 def _flag(label: Any) -> forms.ChoiceField:
     return forms.ChoiceField(label=label, choices=_FLAG_CHOICES, required=False)
 
 
-def _text(label: Any, example: str) -> forms.CharField:
+def _globs(label: Any, example: str) -> forms.CharField:
     widget = forms.TextInput(attrs={"class": "vTextField", "placeholder": example, "spellcheck": "false"})
     return forms.CharField(label=label, required=False, widget=widget)
 
 
 class RuleForm(ScopedForm):
-    """Commas separate alternatives; several comparisons are joined by `and`."""
+    """Commas separate alternatives. Conditions that the form does not know are kept as they are stored."""
 
     constraint_words = {
         "rule_name_once_per_route": _("The route has a rule of this name already."),
         "rule_has_at_most_one_target": _("Choose one target: a group, an upstream, or a refusal."),
     }
 
-    when_model = _text(_("model"), "gpt-*, claude-*")
-    when_line = _text(_("line"), "nightly-*")
-    when_key = _text(_("gateway key"), "prod")
-    when_upstream = _text(_("upstream"), "official")
+    position = PlaceField(help_text=_("Rules are tried from the top. Empty = at the end."))
+    when_model = _globs(_("model"), "gpt-*, claude-*")
+    when_line = _globs(_("line"), "nightly-*")
+    when_key = _globs(_("gateway key"), "prod")
+    when_upstream = _globs(_("upstream"), "official")
     when_dialect = forms.MultipleChoiceField(
         label=_("dialect"), choices=DialectChoice.choices, required=False, widget=forms.CheckboxSelectMultiple
     )
@@ -66,32 +49,39 @@ class RuleForm(ScopedForm):
     when_tools = _flag(_("offers tools"))
     when_image = _flag(_("sends an image"))
     when_thinking = _flag(_("thinking"))
-    when_input_tokens = _text(_("input tokens"), ">= 32k")
-    when_max_tokens = _text(_("max tokens"), ">= 1k and < 64k")
-    when_tool_count = _text(_("number of tools"), "> 8")
-    when_hours = _text(_("hours"), "mon-fri 22:00-07:00")
-    set = PairsField(
+    when_input_tokens = ComparisonsField(label=_("input tokens"))
+    when_max_tokens = ComparisonsField(label=_("max tokens"), help_text=_("A request that states none never matches."))
+    when_tool_count = ComparisonsField(label=_("number of tools"))
+    when_hours = HoursField(
+        label=_("hours"),
+        help_text=_("In the team's time zone; no day ticked = every day. A window over midnight belongs to the day on"
+                    " which it begins."),
+    )  # fmt: skip
+    set = SetField(
         label=_("set"),
-        read=read_json,
-        show=show_json,
-        help_text=_("Body fields to set, one a line: temperature = 0.2"),
-    )
+        help_text=_("Fields of the request's body: numbers, true and false as they are, anything else is text. A value"
+                    " shown as … is a list or an object that the file set; it is kept."),
+    )  # fmt: skip
 
     class Meta:
         model = RoutingRule
-        fields = ("route", "position", "name", "set", "group", "upstream", "deny", "proceed")
+        fields = ("route", "position", "name", "enabled", "set", "group", "upstream", "deny", "proceed")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         for name, value in self.instance.when.items():
             self.initial[f"{PREFIX}{name}"] = _initial(name, value)
+        if "set" in self.fields:
+            self.fields["set"].stored = self.instance.set  # type: ignore[attr-defined]  # a SetField
+        if self.instance.pk is None:
+            self.initial["position"] = first_free_place(self.initial.get("route"))
 
     def clean(self) -> dict[str, Any] | None:
         super().clean()
         data = self.cleaned_data
         if not any(name in self.fields for name in WHEN_FIELDS):
             return data
-        when = {name: value for name in _names() if (value := _value(name, data.get(f"{PREFIX}{name}"))) != ""}
+        when = {name: value for name in NAMES if (value := self._condition(name)) not in ("", [])}
         group, upstream = data.get("group"), data.get("upstream")
         then: dict[str, Any] = {
             "group": group.name if group is not None else None,
@@ -100,56 +90,64 @@ class RuleForm(ScopedForm):
             "set": data.get("set") or None,
             "continue": bool(data.get("proceed")),
         }
-        for error in validate_rule(when, then):
-            self._place(error)
-        self.instance.when = when
+        if not self.errors:
+            for error in validate_rule(when, then):
+                self._place(error)
+        unknown = {name: value for name, value in self.instance.when.items() if name not in NAMES}
+        self.instance.when = when | unknown
         return data
+
+    def _condition(self, name: str) -> Any:
+        """Return a condition as it is stored: one that nobody changed keeps its spelling."""
+        field = f"{PREFIX}{name}"
+        if field not in self.fields or (name in self.instance.when and field not in self.changed_data):
+            return self.instance.when.get(name, "")
+        return _value(name, self.cleaned_data.get(field))
 
     def _place(self, error: str) -> None:
         """Put a complaint (`when.hours: ...`) at the field that it is about."""
         path, _sep, text = error.partition(": ")
         part, _dot, name = path.partition(".")
-        names = {"continue": "proceed"}
-        field = f"{PREFIX}{name}" if part == "when" else names.get(name, name.partition(".")[0])
+        if error.startswith("then: "):
+            field = self._chosen_last()
+            text = error  # its words speak of several fields
+        else:
+            field = f"{PREFIX}{name}" if part == "when" else {"continue": "proceed"}.get(name, name.partition(".")[0])
         self.add_error(field if field in self.fields else None, core_words(text if field in self.fields else error))
 
+    def _chosen_last(self) -> str:
+        """Return the last target that is filled in: the one too many; the group when there is none."""
+        filled = [name for name in ("group", "upstream", "deny") if self.cleaned_data.get(name)]
+        return filled[-1] if filled else "group"
 
-def _names() -> tuple[str, ...]:
-    return tuple(name.removeprefix(PREFIX) for name in WHEN_FIELDS)
+
+def first_free_place(route: Any) -> int | None:
+    """Return where a new rule belongs: before the rule that takes everything; None = at the end.
+
+    `route` is a Route or its id, as a link gave it.
+    """
+    pk = route.pk if isinstance(route, Route) else route
+    if pk is None or not str(pk).isdigit():
+        return None
+    for rule in RoutingRule.objects.filter(route_id=int(pk)).order_by("position", "pk"):
+        decides = rule.group_id is not None or rule.upstream_id is not None or rule.deny
+        if rule.enabled and decides and not rule.proceed and not rule.when:
+            return rule.position
+    return None
 
 
 def _initial(name: str, value: Any) -> Any:
     if name in FLAGS:
         return _YES if value else _NO
-    if name == "dialect":
-        return [str(item) for item in listed(value)]
-    glue = " and " if name in NUMBERS else ", "
-    return glue.join(str(item) for item in listed(value))
+    if name in GLOBS:
+        return ", ".join(str(item) for item in listed(value))
+    return [str(item) for item in listed(value)] if name == "dialect" else value
 
 
 def _value(name: str, given: Any) -> Any:
     """Return the condition as it is stored, "" for none: a single item alone, several as a list."""
     if name in FLAGS:
         return given == _YES if given else ""
-    if name == "dialect":
-        items = list(given or ())
-    elif name in NUMBERS:
-        items = [part for part in re.split(r"\s+and\s+|;", str(given or "").strip()) if part.strip()]
-    else:
-        items = str(given or "").split(",")
+    items = str(given or "").split(",") if name in GLOBS else list(given or ())
     items = [item.strip() for item in items if item.strip()]
-    if name == "hours":
-        items = _rejoined(items)
     return "" if not items else items[0] if len(items) == 1 else items
-
-
-def _rejoined(items: list[str]) -> list[str]:
-    """Put `mon,wed 09:00-18:00` together again: a part without a time belongs to the next one."""
-    found: list[str] = []
-    held = ""
-    for item in items:
-        held = f"{held},{item}" if held else item
-        if ":" in item:
-            found.append(held)
-            held = ""
-    return [*found, held] if held else found

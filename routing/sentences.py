@@ -16,7 +16,7 @@ def sentence(rule: RoutingRule) -> str:
     what = _consequences(rule)
     if not conditions:
         return _("Always: %(what)s.") % {"what": what}
-    return _("When %(conditions)s: %(what)s.") % {"conditions": _joined(conditions), "what": what}
+    return _("When %(conditions)s, %(what)s.") % {"conditions": _joined(conditions), "what": what}
 
 
 def then_of(rule: RoutingRule) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from keys.adminfields import PolicyField
+from routing.adminorder import OrderedAdmin, OrderedForm, OrderedRows
 from routing.models import GroupMember, StrategyGroup
-from tenants.adminbase import ScopedRelatedFilter, ScopedTabularInline, TenantScopedAdmin
+from routing.ordering import LAST
+from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import listing
 from tenants.adminforms import ScopedForm
 from tenants.scoping import OPERATIONS
@@ -26,7 +28,7 @@ class GroupForm(ScopedForm):
         fields = "__all__"
 
 
-class MemberForm(ScopedForm):
+class MemberForm(OrderedForm):
     constraint_words = {"upstream_once_per_group": gettext_lazy("The group has this upstream already.")}
 
     class Meta:
@@ -34,14 +36,27 @@ class MemberForm(ScopedForm):
         fields = "__all__"
 
 
-class MemberRows(ScopedTabularInline):
+class SingleMemberForm(ScopedForm):
+    """A member on a page of its own: a new one goes to the end, the group's page puts it elsewhere."""
+
+    constraint_words = MemberForm.constraint_words
+
+    class Meta:
+        model = GroupMember
+        fields = ("group", "upstream", "weight")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk is None:
+            self.instance.position = LAST
+
+
+class MemberRows(OrderedRows):
     model = GroupMember
     form = MemberForm
     readers = OPERATIONS
     fields = ("position", "upstream", "weight")
     autocomplete_fields = ("upstream",)
-    ordering = ("position", "pk")
-    classes = ("sortable",)
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).select_related("upstream")
@@ -76,10 +91,16 @@ class StrategyGroupAdmin(TenantScopedAdmin):
 
 
 @admin.register(GroupMember)
-class GroupMemberAdmin(TenantScopedAdmin):
-    form = MemberForm
+class GroupMemberAdmin(OrderedAdmin):
+    form = SingleMemberForm
+    owned_through = "group"
     readers = OPERATIONS
-    list_display = ("group", "position", "upstream", "weight")
+    list_display = ("group", "place", "upstream", "weight")
+    fields = ("group", "upstream", "weight")
     list_filter = (("group", ScopedRelatedFilter),)
     list_select_related = ("group", "upstream")
     autocomplete_fields = ("group", "upstream")
+
+    @admin.display(description=gettext_lazy("order"), ordering="position")
+    def place(self, row: GroupMember) -> int:
+        return row.position + 1

@@ -29,7 +29,7 @@ NAMES = (*GLOBS, "dialect", *FLAGS, *NUMBERS, "hours")
 DAY_MINUTES = 24 * 60
 _HOUR_MINUTES = 60
 _BOUND_MAX = 10**15  # whole floats are exact below; infinity and "not a number" are no bounds
-_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _COMPARISON = re.compile(r"(>=|<=|==|!=|>|<|=)?\s*(\d+(?:\.\d+)?)\s*([kKmM]?)")
 _WINDOW = re.compile(r"(?:([a-z,-]+)\s+)?(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
 _FACTORS = {"": 1, "k": 1000, "m": 1_000_000}
@@ -66,7 +66,7 @@ class Window:
             return self.start <= minute < self.end and today in self.days
         if minute >= self.start:
             return today in self.days
-        return minute < self.end and (today - 1) % len(_DAYS) in self.days
+        return minute < self.end and (today - 1) % len(DAYS) in self.days
 
 
 def unmet(when: Mapping[str, Any], facts: Facts, local: datetime, upstream: str = "") -> str:
@@ -111,6 +111,16 @@ def comparison(value: object) -> Comparison:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _BOUND_MAX:
         return Comparison("==", float(value))
     return _comparison(value) if isinstance(value, str) else _refuse(value)
+
+
+def comparison_parts(value: object) -> tuple[str, str, str]:
+    """Return operator, number and unit ("" | k | M) of one comparison as they are written. ValueError as above."""
+    comparison(value)
+    if not isinstance(value, str):
+        return "==", f"{value:f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value), ""
+    found = _COMPARISON.fullmatch(value.strip().replace("_", "").replace(",", ""))
+    operator, number, unit = found.groups() if found is not None else ("", value, "")
+    return "==" if operator in (None, "", "=") else operator, number, {"": "", "k": "k", "m": "M"}[unit.lower()]
 
 
 def windows(value: object) -> tuple[Window, ...]:
@@ -189,16 +199,16 @@ def _window(text: str) -> Window:
 
 def _days(text: str | None, whole: str) -> frozenset[int]:
     if text is None:
-        return frozenset(range(len(_DAYS)))
+        return frozenset(range(len(DAYS)))
     days: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         ends: Sequence[str] = (first, last or first)
-        if not set(ends) <= set(_DAYS):
+        if not set(ends) <= set(DAYS):
             _bad_hours(whole)
-        begin, end = (_DAYS.index(day) for day in ends)
-        span = (end - begin) % len(_DAYS)
-        days.update((begin + step) % len(_DAYS) for step in range(span + 1))
+        begin, end = (DAYS.index(day) for day in ends)
+        span = (end - begin) % len(DAYS)
+        days.update((begin + step) % len(DAYS) for step in range(span + 1))
     return frozenset(days)
 
 

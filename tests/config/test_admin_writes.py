@@ -7,7 +7,7 @@ from billing.core.totals import USAGE_SEMANTICS
 from billing.models import Budget
 from keys import adminfields
 from keys.models import StateInbox, Upstream, UpstreamKey
-from routing.models import GroupMember, LineRoute, RoutingRule
+from routing.models import GroupMember, LineRoute
 from tenants.models import AuditEntry, BusinessLine, GatewayKey
 from tenants.services import gateway_digest
 from tests import factories
@@ -259,52 +259,3 @@ def test_a_line_with_budget_and_route_is_one_page(client, alpha, boss):
     assert (budget.tenant, budget.alert_at) == (alpha.tenant, [80, 100])
     noted = set(AuditEntry.objects.filter(username=boss.username).values_list("model", flat=True))
     assert noted == {"tenants.BusinessLine", "routing.LineRoute", "billing.Budget"}
-
-
-# --- rules ---
-
-
-def rule_data(alpha, **data):
-    base = {"route": alpha.rows["routing.Route"].pk, "name": "r", "position": "5"}
-    return base | {"group": alpha.rows["routing.StrategyGroup"].pk} | data
-
-
-def test_a_rule_is_written_field_by_field(client, alpha, boss):
-    data = rule_data(alpha, when_model="gpt-*, o1*", when_stream="no", when_input_tokens=">= 32k and < 1M",
-                     when_hours="mon,wed 22:00-07:00", when_dialect=["openai"],
-                     set="temperature = 0.2\nmodel = gpt-4o")  # fmt: skip
-    assert add(client, "routing_routingrule", **data).status_code == 302
-    rule = RoutingRule.objects.get(name="r")
-    assert rule.when == {
-        "model": ["gpt-*", "o1*"], "stream": False, "input_tokens": [">= 32k", "< 1M"],
-        "hours": "mon,wed 22:00-07:00", "dialect": "openai",
-    }  # fmt: skip
-    assert rule.set == {"temperature": 0.2, "model": "gpt-4o"}
-    page = client.get(reverse("admin:routing_routingrule_change", args=[rule.pk]))
-    form = page.context["adminform"].form
-    assert form["when_model"].value() == "gpt-*, o1*"
-    assert form["when_input_tokens"].value() == ">= 32k and < 1M"
-    assert form["when_stream"].value() == "no"
-
-
-@pytest.mark.parametrize(
-    ("data", "field"),
-    [
-        ({"when_hours": "sometimes"}, "when_hours"),
-        ({"when_max_tokens": "many"}, "when_max_tokens"),
-        ({"deny": "no"}, "__all__"),
-        ({"group": ""}, "__all__"),
-        ({"set": "stream = true"}, "set"),
-        ({"when_upstream": "official"}, "group"),
-    ],
-)
-def test_a_rule_that_cannot_be_is_refused_at_the_field(client, alpha, boss, data, field):
-    answer = add(client, "routing_routingrule", **rule_data(alpha, **data))
-    assert field in errors(answer)
-
-
-def test_a_rule_that_is_never_reached_says_so(client, alpha, boss):
-    answer = client.post(
-        reverse("admin:routing_routingrule_add"), rule_data(alpha, when_model="x", position="99999"), follow=True
-    )
-    assert "can never match" in answer.content.decode()

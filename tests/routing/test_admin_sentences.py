@@ -16,19 +16,19 @@ OFFICIAL = Upstream(pk=1, name="official")
         (RoutingRule(group=CHEAP), "Always: use group cheap."),
         (
             RoutingRule(when={"model": ["gpt-*", "o1*"], "line": "nightly-*"}, group=CHEAP),
-            "When the model is gpt-* or o1* and the line is nightly-*: use group cheap.",
+            "When the model is gpt-* or o1* and the line is nightly-*, use group cheap.",
         ),
         (
             RoutingRule(when={"stream": False, "input_tokens": [">= 32k", "< 1M"]}, upstream=OFFICIAL),
-            "When the answer is not streamed and input tokens are >= 32k and < 1M: use upstream official.",
+            "When the answer is not streamed and input tokens are >= 32k and < 1M, use upstream official.",
         ),
         (
             RoutingRule(when={"hours": "22:00-07:00"}, deny="too late"),
-            "When the time is 22:00-07:00: refuse with “too late”.",
+            "When the time is 22:00-07:00, refuse with “too late”.",
         ),
         (
             RoutingRule(when={"tools": True}, set={"temperature": 0.2, "model": "x"}, proceed=True),
-            "When tools are offered: set temperature to 0.2, set model to x, go on to the next rule.",
+            "When tools are offered, set temperature to 0.2, set model to x, go on to the next rule.",
         ),
     ],
 )
