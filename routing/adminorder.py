@@ -120,7 +120,7 @@ class OrderedRows(ScopedTabularInline):
     form = OrderedForm
     formset = OrderedFormSet
     ordering = ("position", "pk")
-    readonly_fields: tuple[str, ...] = ("place",)
+    readonly_fields: ClassVar[tuple[str, ...]] = ("place",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """A reader gets the number as people count it."""
