@@ -239,6 +239,75 @@ class KeyEvent(models.Model):
         return f"{self.before} → {self.after}"
 
 
+class BalanceWatch(models.Model):
+    """What an account's provider last said is left, or why it could not be read; of a key that has no account, too.
+
+    `high`: the amount after its last rise, what low water is measured against where no credit is stated. `ended`: when
+    a cooling was last ended by a reading that had not risen. The error is of the last try, "" when that was good.
+    """
+
+    TENANT_PATH: ClassVar[str] = "tenant"
+
+    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="balances")
+    account = models.OneToOneField(
+        Account, verbose_name=_("account"), null=True, on_delete=models.CASCADE, related_name="balance"
+    )
+    upstream_key = models.OneToOneField(
+        UpstreamKey, verbose_name=_("upstream key"), null=True, on_delete=models.CASCADE, related_name="balance"
+    )
+    due = models.DateTimeField(null=True)
+    amount = models.DecimalField(_("amount"), max_digits=30, decimal_places=12, null=True)
+    currency = models.CharField(_("currency"), max_length=3, blank=True)
+    total = models.DecimalField(_("of"), max_digits=30, decimal_places=12, null=True)
+    high = models.DecimalField(max_digits=30, decimal_places=12, null=True)
+    available = models.BooleanField(_("enough to call"), default=True)
+    text = models.CharField(_("as read"), max_length=200, blank=True)
+    read = models.DateTimeField(_("read"), null=True)
+    error = models.CharField(_("error"), max_length=300, blank=True)
+    tried = models.DateTimeField(_("tried"), null=True)
+    ended = models.DateTimeField(null=True)
+
+    objects = TenantQuerySet["BalanceWatch"].as_manager()
+
+    class Meta:
+        verbose_name = _("balance")
+        verbose_name_plural = _("balances")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(account=None, upstream_key__isnull=False) | Q(account__isnull=False, upstream_key=None),
+                name="balance_of_account_or_key",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.currency}"
+
+
+class BalanceReading(models.Model):
+    """A balance that differed from the one before. Kept for a while, newest first."""
+
+    TENANT_PATH: ClassVar[str] = "watch__tenant"
+
+    watch = models.ForeignKey(BalanceWatch, on_delete=models.CASCADE, related_name="readings")
+    at = models.DateTimeField(_("when"))
+    amount = models.DecimalField(_("amount"), max_digits=30, decimal_places=12)
+    currency = models.CharField(_("currency"), max_length=3, blank=True)
+
+    objects = TenantQuerySet["BalanceReading"].as_manager()
+
+    class Meta:
+        verbose_name = _("balance reading")
+        verbose_name_plural = _("balance readings")
+        ordering = ("-at", "-pk")
+        indexes = (
+            # The readings of one balance, newest first; the old ones, to be dropped.
+            models.Index(fields=["watch", "-at"], name="balance_reading_watch_at"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.currency}"
+
+
 class WordingRule(models.Model):
     """An operator's own row in the classifier's wording table; consulted before the built-in ones."""
 

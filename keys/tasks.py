@@ -4,7 +4,7 @@ from celery import shared_task
 from django.db import OperationalError
 from django.utils.timezone import now
 
-from keys import probing
+from keys import balances, probing
 
 
 @shared_task(ignore_result=True)
@@ -18,3 +18,16 @@ def probe_keys() -> None:
 def probe_key(key_id: int) -> None:
     """Probe one key and pass on what was learnt."""
     probing.probe_key(key_id=key_id, now=now())
+
+
+@shared_task(ignore_result=True)
+def read_balances() -> None:
+    """Send the balance reads that are due, each as its own task."""
+    for watch_id in balances.due_watches(now=now()):
+        read_balance.delay(watch_id)
+
+
+@shared_task(autoretry_for=(OperationalError,), retry_backoff=True, max_retries=3, ignore_result=True)
+def read_balance(watch_id: int) -> None:
+    """Read one balance and pass on what was learnt."""
+    balances.read_due(watch_id=watch_id, now=now())
