@@ -73,7 +73,9 @@ class RuleForm(ScopedForm):
             self.initial[f"{PREFIX}{name}"] = _initial(name, value)
         if "set" in self.fields:
             self.fields["set"].stored = self.instance.set  # type: ignore[attr-defined]  # a SetField
-        if self.instance.pk is None:
+        if self.instance.pk is not None:  # its place is changed on the route, among the others
+            self.fields.pop("position", None)
+        else:
             self.initial["position"] = first_free_place(self.initial.get("route"))
 
     def clean(self) -> dict[str, Any] | None:

@@ -108,7 +108,7 @@ class OrderedFormSet(ScopedFormSet):
             before, after = form.initial.get("position"), form.cleaned_data.get("position")
             if form.instance.pk is not None and "position" in form.changed_data and after is not None:
                 moves[form.instance.pk] = 1 if after > (before or 0) else -1
-        return moves
+        return moves | {form.instance.pk: -1 for form in self.extra_forms if form.instance.pk is not None}
 
     def _columns(self) -> set[str]:
         return {field.name for field in self.model._meta.fields}
