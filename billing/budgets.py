@@ -14,8 +14,9 @@ from decimal import Decimal
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection
 
+from billing import reserved, thresholds
 from billing import spent as ledger
-from billing import thresholds
+from billing.core.budget import Held
 from billing.core.pricing import PriceBook
 from billing.core.reserving import (
     Ask,
@@ -70,6 +71,7 @@ class Budgets:
         self._held: dict[str, _Held] = {}
         self._known: dict[str, _Known] = {}
         self._touched: set[int] = set()
+        self._shown: dict[str, tuple[Held, datetime]] = {}  # what the persisted copy says, and since when
         self._loading = asyncio.Lock()
 
     async def reserve(self, ask: Ask, book: PriceBook) -> Granted | BudgetRefused:
@@ -141,6 +143,7 @@ class Budgets:
             (self.refresh, REFRESH_S),
             (self.tell, ALERT_S),
             (self._read_sizes, SIZES_S),
+            (self.show, reserved.WRITE_EVERY_S),
         )
         due = dict.fromkeys(range(len(jobs)), 0.0)
         while goes_on():
@@ -164,6 +167,22 @@ class Budgets:
         touched, self._touched = self._touched, set()
         if touched and not await self._in_thread(lambda: thresholds.check(now=self._clock(), budget_ids=touched)):
             self._touched |= touched
+
+    async def show(self) -> None:
+        """Keep the persisted copy of what is reserved, for pages."""
+        now = self._clock()
+        known = dict(self._known)
+        held = dict(zip(known, await self.store.held(list(known), now), strict=True))
+        changed = {scope: one for scope, one in held.items() if self._is_news(scope, one, now)}
+        rows = {scope: (known[scope].budget.id, one) for scope, one in changed.items()}
+        if rows and await self._in_thread(lambda: reserved.save(rows, now)):
+            self._shown |= {scope: (one, now) for scope, one in changed.items()}
+        for scope in self._shown.keys() - known.keys():
+            del self._shown[scope]
+
+    def _is_news(self, scope: str, held: Held, now: datetime) -> bool:
+        before, at = self._shown.get(scope, (reserved.NOTHING, now))
+        return held != before or bool(held.in_flight and now - at >= reserved.RENEW_EVERY)
 
     async def _load_and_ask(self, request: ReserveRequest) -> ReserveAnswer:
         answer = await self.store.reserve(request, self._clock())

@@ -1,16 +1,21 @@
-"""What many budgets have spent so far, at the price of a few queries: for pages."""
+"""How many budgets stand, at the price of a few queries, and which of them binds first: for pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from django.db.models import Q
 
+from billing.core.budget import Held
 from billing.core.periods import day_of
+from billing.core.pricing import PriceBook
 from billing.core.reserving import SINCE_EVER, BudgetInfo
 from billing.models import Budget, BudgetSpent, LedgerEntry
 from billing.models.fields import MoneySum
+from billing.pricebook import read_prices
+from billing.reserved import reserved_now
 from billing.spent import info_of, spent
 
 FRESH = timedelta(minutes=10)  # an older kept sum is moved on, one by one
@@ -18,6 +23,56 @@ _AT_ONCE = 100
 _ZERO = Decimal(0)
 _CHARGED = (LedgerEntry.Kind.CHARGE, LedgerEntry.Kind.CREDIT)
 _PAID = (LedgerEntry.Kind.COST, LedgerEntry.Kind.WASTE)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetNow:
+    """A budget's present period, in its own currency. `resets_at` None = never. `left` may be negative."""
+
+    budget: Budget
+    spent: Decimal
+    held: Held
+    resets_at: datetime | None
+
+    @property
+    def reserved(self) -> Decimal:
+        """What calls in flight may still spend."""
+        return self.held.reserved
+
+    @property
+    def left(self) -> Decimal:
+        """What is neither spent nor reserved."""
+        amount: Decimal = self.budget.amount
+        return amount - self.spent - self.reserved
+
+
+def standings(rows: Sequence[Budget], now: datetime) -> dict[int, BudgetNow]:
+    """Return how each budget stands, by id; `rows` come with tenant and account."""
+    infos = {row.pk: info_of(row) for row in rows}
+    sums, held = spent_now(rows, now), reserved_now(infos.values(), now)
+    return {row.pk: BudgetNow(row, sums[row.pk], held[row.pk], infos[row.pk].span(now).end) for row in rows}
+
+
+def binds_first(
+    line_id: int, found: Iterable[BudgetNow], now: datetime, book: PriceBook | None = None
+) -> BudgetNow | None:
+    """Return what a line meets first of its own budgets and its team's; None when nothing limits it.
+
+    That is the one with the least left, reservations taken off, at the day's rate. An amount without a rate to the
+    team's currency cannot be compared and comes last.
+    """
+    mine = [one for one in found if one.budget.account_id is None and one.budget.line_id in {None, line_id}]
+    if len(mine) < 2:  # noqa: PLR2004  # nothing to compare
+        return mine[0] if mine else None
+    book = book or (read_prices() if len({one.budget.currency for one in mine}) > 1 else PriceBook())
+    ranked = [(*_rank(one, now, book), one.budget.pk, one) for one in mine]
+    return min(ranked, key=lambda entry: entry[:-1])[-1]
+
+
+def _rank(one: BudgetNow, now: datetime, book: PriceBook) -> tuple[bool, Decimal]:
+    row = one.budget
+    left = book.convert(one.left, row.currency, row.tenant.currency, now, row.tenant_id)
+    return left is None, one.left if left is None else left
 
 
 def spent_now(rows: Sequence[Budget], now: datetime) -> dict[int, Decimal]:

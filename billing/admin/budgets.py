@@ -3,12 +3,15 @@
 from typing import Any
 
 from django.contrib import admin
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.timezone import now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from billing.adminmoney import amount
 from billing.models import Budget
+from billing.standing import standings
 from keys.models import Account
 from tenants.adminbase import ScopedRelatedFilter, ScopedTabularInline, TenantScopedAdmin, plug_inline
 from tenants.adminchips import chip
@@ -82,7 +85,16 @@ class BudgetAdmin(TenantScopedAdmin):
     list_select_related = ("tenant", "line__tenant", "account")
     search_fields = ("line__slug", "line__name", "account__name")
     autocomplete_fields = ("tenant", "line", "account")
-    fields = ("tenant", "line", "account", "amount", "currency", "period", "alert_at", "hard")
+    fields = ("tenant", "line", "account", "amount", "currency", "period", "alert_at", "hard", "standing")
+    readonly_fields = ("standing",)
+
+    @admin.display(description=gettext_lazy("now"))
+    def standing(self, row: Budget) -> SafeString | str:
+        if row._state.adding:
+            return "–"
+        found = standings([row], now())[row.pk]
+        parts = [(_("spent"), found.spent), (_("reserved by calls in flight"), found.reserved), (_("left"), found.left)]
+        return format_html_join(" · ", "{} {}", ((name, amount(value, row.currency)) for name, value in parts))
 
     @admin.display(description=gettext_lazy("of"))
     def about(self, row: Budget) -> str:

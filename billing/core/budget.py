@@ -21,6 +21,14 @@ class Standing:
     in_flight: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What calls in flight have reserved of a budget's period, and how many they are."""
+
+    reserved: Decimal = Decimal(0)
+    in_flight: int = 0
+
+
 def admits(standing: Standing, estimate: Decimal) -> bool:
     """Say whether a call estimated at `estimate` may start.
 

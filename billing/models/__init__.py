@@ -1,7 +1,7 @@
 """What it cost: prices, records with their attempts, the ledger, budgets, statements."""
 
 from billing.models.figures import BudgetSpent, DaySpeed, Forecast, KeyHour, LineDay, LineHour, OutputSize, RollupMark
-from billing.models.ledger import Budget, BudgetAlert, LedgerEntry, Statement
+from billing.models.ledger import Budget, BudgetAlert, BudgetReserved, LedgerEntry, Statement
 from billing.models.prices import ALWAYS, ExchangeRate, Price
 from billing.models.records import Attempt, RequestRecord, StoredAnswer
 
@@ -10,6 +10,7 @@ __all__ = [
     "Attempt",
     "Budget",
     "BudgetAlert",
+    "BudgetReserved",
     "BudgetSpent",
     "DaySpeed",
     "ExchangeRate",

@@ -129,6 +129,23 @@ class Budget(models.Model):
         return f"{self.amount} {self.currency} / {self.period}"
 
 
+class BudgetReserved(models.Model):
+    """What calls in flight have reserved of a budget's period, as a gateway process last saw it. Pages read it."""
+
+    TENANT_PATH: ClassVar[str] = "budget__tenant"
+
+    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="reservations")
+    scope = models.CharField(max_length=120, unique=True)
+    amount = money(_("reserved"))
+    in_flight = models.PositiveIntegerField()
+    updated = models.DateTimeField()
+
+    objects = TenantQuerySet["BudgetReserved"].as_manager()
+
+    def __str__(self) -> str:
+        return f"{self.scope}: {self.amount}"
+
+
 class BudgetAlert(models.Model):
     """A threshold that was crossed: claims its mail, once per budget, amount and period."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from billing.core.budget import Standing, closes_blind
+from billing.core.budget import Held, Standing, closes_blind
 from billing.core.reserving import Claim, ReserveAnswer, ReserveRequest, judge, kept
 from billing.stores.protocol import LEASE_S, REMEMBER_S
 
@@ -78,6 +78,14 @@ class EmbeddedReservations:
             if request_id not in self._settled:
                 for claim in claims:
                     self._scope(claim.scope, at).held[request_id] = (claim.estimate, at + LEASE_S)
+
+    async def held(self, scopes: Sequence[str], now: datetime) -> Sequence[Held]:
+        at = now.timestamp()
+        found = []
+        for name in scopes:
+            standing = _standing(self._scopes.get(name, _Scope()), _ZERO, at)
+            found.append(Held(standing.reserved, standing.in_flight))
+        return found
 
     async def open(self) -> None:
         return None

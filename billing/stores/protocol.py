@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
 
+from billing.core.budget import Held
 from billing.core.reserving import Claim, ReserveAnswer, ReserveRequest
 
 LEASE_S = 120.0  # a reservation whose process is gone ends by itself
@@ -33,6 +34,9 @@ class Reservations(Protocol):
 
     async def renew(self, holds: Mapping[str, Sequence[Claim]], now: datetime) -> None:
         """Extend the leases of calls in flight (request id -> what it holds); makes lost ones again."""
+
+    async def held(self, scopes: Sequence[str], now: datetime) -> Sequence[Held]:
+        """Return what is reserved in each scope, in this order; nothing in one that is not known."""
 
     async def open(self) -> None:
         """Look whether the store is there; its being down is no error."""

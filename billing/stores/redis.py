@@ -15,7 +15,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from billing.core.budget import Standing
+from billing.core.budget import Held, Standing
 from billing.core.reserving import Claim, ReserveAnswer, ReserveRequest
 from billing.stores.embedded import EmbeddedReservations
 from billing.stores.protocol import LEASE_S, REMEMBER_S
@@ -27,7 +27,7 @@ PROBE_S = 0.5
 _LUA = Path(__file__).with_name("lua")
 SCRIPTS = {
     name: (_LUA / "shared.lua").read_text() + (_LUA / f"{name}.lua").read_text()
-    for name in ("reserve", "settle", "renew", "ledger")
+    for name in ("reserve", "settle", "renew", "ledger", "held")
 }
 _PLACES = 12
 _SCALE = 10**_PLACES
@@ -87,6 +87,13 @@ class RedisReservations:
         if listed:
             with suppress(StoreDown):
                 await self.courier.script("renew", {"now": now.timestamp(), "lease": LEASE_S, "holds": listed})
+
+    async def held(self, scopes: Sequence[str], now: datetime) -> Sequence[Held]:
+        try:
+            answer = await self.courier.script("held", {"now": now.timestamp(), "scopes": list(scopes)})
+        except StoreDown:
+            return await self._here.held(scopes, now)
+        return [Held(_amount(row[:2]), int(row[2])) for row in answer]
 
     async def mark(self, scope: str, now: datetime) -> str:
         here = await self._here.mark(scope, now)

@@ -1,4 +1,4 @@
-"""Budgets as bars: what is spent, what the period will come to, and which limit binds a line first."""
+"""Budgets as bars: what is spent and reserved, what the period will come to, and which limit binds a line first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,10 @@ from decimal import Decimal
 from django.utils.translation import gettext as _
 
 from billing.core.budget import percent_used
+from billing.core.pricing import PriceBook
 from billing.models import Budget, Forecast
-from billing.standing import spent_now
+from billing.pricebook import read_prices
+from billing.standing import BudgetNow, binds_first, standings
 from tenants.models import BusinessLine, Tenant
 
 BUDGETS_MAX = 200
@@ -20,13 +22,19 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A budget. `share` is what is spent and `mark` what is expected, in per cent of it, at most 100."""
+    """A budget. `share` is what is spent, `held` what calls in flight reserve behind it, `mark` what is expected.
+
+    All in per cent of the amount; they end at 100. `left` is neither spent nor reserved.
+    """
 
     budget: Budget
     name: str
+    now: BudgetNow
     spent: Decimal
+    reserved: Decimal
     left: Decimal
     share: Decimal
+    held: Decimal
     shown_share: str
     mark: Decimal | None
     expected: Decimal | None
@@ -37,7 +45,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a line meets first: of its own budgets and its team's, the one with the least left."""
+    """What a line meets first, of its own budgets and its team's."""
 
     line: str
     bar: Bar
@@ -48,43 +56,47 @@ def bars_of(tenant: Tenant, now: datetime) -> list[Bar]:
     rows = list(
         Budget.objects.filter(tenant=tenant).select_related("tenant", "line", "account").order_by("pk")[:BUDGETS_MAX]
     )
-    spent = spent_now(rows, now)
+    found = standings(rows, now)
     ahead = {row.subject: row for row in Forecast.objects.filter(tenant=tenant)} if rows else {}
-    return sorted((_bar(row, spent[row.pk], ahead) for row in rows), key=lambda bar: -bar.share)
+    return sorted((_bar(found[row.pk], ahead) for row in rows), key=lambda bar: -bar.share)
 
 
-def binding(bars: Sequence[Bar], lines: Iterable[BusinessLine]) -> list[Binding]:
-    """Return what binds each line that a budget limits first, compared within one currency; the tightest on top."""
-    shared = [bar for bar in bars if bar.budget.line_id is None and bar.budget.account_id is None]
+def binding(bars: Sequence[Bar], lines: Iterable[BusinessLine], now: datetime) -> list[Binding]:
+    """Return what binds each line that a budget limits first; the tightest on top."""
+    of = {bar.budget.pk: bar for bar in bars}
+    known = [bar.now for bar in bars]
+    currencies = {bar.budget.currency for bar in bars}
+    book = read_prices() if len(currencies) > 1 else PriceBook()
     found = []
     for line in lines:
-        own = [bar for bar in bars if bar.budget.line_id == line.pk]
-        known = [*own, *shared]
-        if not known:
-            continue
-        currency = known[0].budget.currency
-        first = min((bar for bar in known if bar.budget.currency == currency), key=lambda bar: bar.left)
-        found.append(Binding(line.name, first))
+        first = binds_first(line.pk, known, now, book)
+        if first is not None:
+            found.append(Binding(line.name, of[first.budget.pk]))
     return sorted(found, key=lambda each: -each.bar.share)
 
 
-def _bar(row: Budget, spent: Decimal, ahead: Mapping[str, Forecast]) -> Bar:
+def _bar(now: BudgetNow, ahead: Mapping[str, Forecast]) -> Bar:
+    row, spent = now.budget, now.spent
     used = percent_used(row.amount, spent)
     share = min(_FULL, max(_ZERO, used)) if used is not None else _FULL
+    held = min(_FULL - share, now.reserved * 100 / row.amount) if row.amount else _ZERO
     forecast = ahead.get(_subject(row))
     expected = forecast.expected if forecast is not None and forecast.currency == row.currency else None
     mark = min(_FULL, expected * 100 / row.amount) if expected is not None and row.amount else None
     return Bar(
         budget=row,
         name=name_of(row),
+        now=now,
         spent=spent,
-        left=row.amount - spent,
+        reserved=now.reserved,
+        left=now.left,
         share=share,
+        held=held,
         shown_share=f"{used} %" if used is not None else "–",
         mark=mark,
         expected=expected,
         exhausted_at=forecast.exhausted_at if forecast is not None else None,
-        resets_at=forecast.resets_at if forecast is not None else None,
+        resets_at=now.resets_at,
         tone="bad" if share >= _FULL else "wait" if share >= _NEAR else "good",
     )
 

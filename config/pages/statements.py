@@ -81,7 +81,7 @@ def statements_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
             "may_close": reach.allows(tenant.pk, CLOSERS),
             "may_write": reach.allows(tenant.pk, ADMINS),
             "bars": bars,
-            "bindings": binding(bars, lines),
+            "bindings": binding(bars, lines, moment),
         }
     return TemplateResponse(request, "admin/statements.html", context)
 

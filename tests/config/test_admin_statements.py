@@ -8,8 +8,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from billing.admin import budgets
+from billing.core.budget import Held
 from billing.models import Budget, Forecast, Statement
+from billing.reserved import save
 from billing.rollups import roll_up
+from billing.spent import info_of
 from config.pages import statements
 from config.pages.downloads import csv_file
 from tenants.models import AuditEntry
@@ -204,6 +208,24 @@ def test_budgets_say_what_is_left_and_what_binds_first(client, alpha):
     Budget.objects.filter(amount=0).delete()
     (first,) = page(client).context["bindings"]
     assert first.bar.budget == whole
+
+
+def test_budgets_show_what_calls_in_flight_reserve(client, alpha, monkeypatch):
+    Budget.objects.all().delete()
+    row = factories.BudgetFactory(tenant=alpha.tenant, line=alpha.line, amount=50, period="month", hard=True)
+    info = info_of(Budget.objects.select_related("tenant", "account").get(pk=row.pk))
+    save({info.scope(NOW): (row.pk, Held(Decimal("12.5"), 3))}, NOW)
+    client.force_login(member(alpha.tenant, "viewer"))
+    answer = page(client)
+    (bar,) = answer.context["bars"]
+    assert (bar.reserved, bar.left, bar.share, bar.held) == (Decimal("12.5"), Decimal("37.49955"), 0, 25)
+    text = " ".join(answer.content.decode().split())
+    assert '<span class="held" style="left:0.00%;width:25.00%">' in text
+    assert "reserved by calls in flight:" in text
+    monkeypatch.setattr(budgets, "now", lambda: NOW)
+    change = client.get(reverse("admin:billing_budget_change", args=[row.pk])).content.decode()
+    assert 'title="12.5' in change
+    assert 'title="37.49955' in change
 
 
 def test_empty_pages_teach(client):

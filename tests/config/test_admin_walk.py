@@ -23,6 +23,7 @@ PAGELESS = {
     "billing.StoredAnswer",
     # Sums that are shown on the dashboard.
     "billing.BudgetSpent",
+    "billing.BudgetReserved",
     "billing.Forecast",
     "billing.LineHour",
     "billing.KeyHour",

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from billing.core.budget import Standing
+from billing.core.budget import Held, Standing
 from billing.core.reserving import Claim, ReserveRequest
 from billing.stores.protocol import LEASE_S
 
@@ -167,3 +167,18 @@ async def test_a_hundred_at_once_never_reserve_more_than_there_is(store):
     answers = await asyncio.gather(*(store.reserve(ask(f"r{n}", "0.7"), NOW) for n in range(100)))
     assert sum(answer.granted for answer in answers) == 14
     assert (await standing(store)).reserved == D("9.8")
+
+
+async def test_what_is_held_can_be_read_without_asking_for_anything(store):
+    await loaded(store, "5", "one")
+    await loaded(store, "0", "two")
+    assert await store.held([], NOW) == []
+    await store.reserve(ask("a", "3", scope="one"), NOW)
+    await store.reserve(ask("b", "0.000000000001", scope="one"), NOW)
+    await store.reserve(ask("c", "0", scope="two"), NOW)
+    held = await store.held(["one", "unknown", "two"], NOW)
+    assert list(held) == [Held(D("3.000000000001"), 2), Held(D(0), 0), Held(D(0), 1)]
+    await store.settle("a", {"one": D(2)}, NOW)
+    assert list(await store.held(["one"], NOW)) == [Held(D("0.000000000001"), 1)]
+    assert list(await store.held(["one"], NOW + timedelta(seconds=LEASE_S))) == [Held(D(0), 0)]
+    assert (await standing(store, "one")).spent == 7
