@@ -26,7 +26,7 @@ async def plan(call: Call, runtime: Runtime, draw: float) -> Decision:
     situation = Situation(
         now=now,
         draw=draw,
-        keys=_views(target, runtime),
+        keys=views_of(target, runtime),
         rotation={scope: store.notes.rotation(scope) for scope in target.scopes},
         pin=memory.pin,
         owners=memory.owners,
@@ -48,7 +48,7 @@ def is_served_by_others(call: Call, runtime: Runtime) -> bool:
     return target.refusal is None and any(hop.bar is None for hop in target.reachable)
 
 
-def _views(target: Target, runtime: Runtime) -> dict[int, KeyView]:
+def views_of(target: Target, runtime: Runtime) -> dict[int, KeyView]:
     """Return what is known now of every key that the target reaches."""
     keys: dict[int, KeyInfo] = {key.id: key for hop in target.reachable for key in hop.upstream.keys}
     now, store = runtime.now(), runtime.store
