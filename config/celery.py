@@ -32,6 +32,7 @@ PERIODIC: dict[str, Periodic] = {
     "probe-keys": _every(60, "keys.tasks.probe_keys"),
     "watch-keys": _every(30, "routing.tasks.watch_keys"),
     "read-balances": _every(60, "keys.tasks.read_balances"),
+    "erase-old-secrets": _every(600, "keys.tasks.erase_old_secrets"),
     "deliver-alerts": _every(10, "config.tasks.deliver_alerts"),
     "sweep-budgets": _every(30, "billing.tasks.sweep_budgets"),
     "roll-up": _every(120, "billing.tasks.roll_up"),

@@ -52,6 +52,7 @@ def note(*, key: UpstreamKey, result: ProbeResult, now: datetime) -> None:
     """Success lets a strike cooling half open early; refused credentials kill the key; the rest teaches nothing."""
     if result.alive:
         StateInbox.objects.create(command="probe_succeeded", payload={"key_id": key.pk})
+        UpstreamKey.objects.filter(pk=key.pk).update(probed=now)
         _keep_models(key.upstream, result)
     elif result.outcome is not None and result.outcome.cause is Cause.AUTH_INVALID:
         report = Report(

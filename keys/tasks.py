@@ -4,7 +4,7 @@ from celery import shared_task
 from django.db import OperationalError
 from django.utils.timezone import now
 
-from keys import balances, probing
+from keys import balances, probing, services
 
 
 @shared_task(ignore_result=True)
@@ -31,3 +31,9 @@ def read_balances() -> None:
 def read_balance(watch_id: int) -> None:
     """Read one balance and pass on what was learnt."""
     balances.read_due(watch_id=watch_id, now=now())
+
+
+@shared_task(ignore_result=True)
+def erase_old_secrets() -> None:
+    """Erase the secrets that were kept after a rotation, once their time is over."""
+    services.erase_old_secrets(now=now())

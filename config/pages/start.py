@@ -24,8 +24,8 @@ from billing.models import RequestRecord
 from config.pages import start_writes as writes
 from config.pages.start_forms import LineForm, SecretForm, TeamForm, UpstreamForm, advice
 from config.pages.start_steps import Progress, mark_of, progress_of, steps_of
-from keys.admin.upstream_keys import result_words
 from keys.models import Upstream, UpstreamKey
+from keys.probe_words import result_words
 from tenants.models import BusinessLine, Tenant
 from tenants.scoping import ADMINS, Reach, reach_of, scoped
 from tenants.services import IssuedKey

@@ -1,6 +1,7 @@
 """Upstream keys: secrets go in and never come out; states, test, revive."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -15,23 +16,25 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
 
+from keys.admin.rotation import judge_secret, rotate_view
 from keys.adminfields import PolicyField
 from keys.core.pool import Sheet
 from keys.core.state import Status
 from keys.models import UpstreamKey
-from keys.prober import ProbeResult, probe
+from keys.probe_words import effect_words, result_words
+from keys.prober import probe
 from keys.probing import note as note_probe
-from keys.services import revive, save_key, secret_digest
+from keys.services import forget_old_secret, revive, save_key, use_old_secret
 from keys.standing import cause_words, pool_of, state_chip, status_words, why_words
 from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, tail
 from tenants.adminforms import ScopedForm
-from tenants.core.credentials import malformed
-from tenants.corewords import core_words
 from tenants.formfields import SecretField
 from tenants.scoping import OPERATIONS
-from tenants.services import touch_config
+from tenants.services import BadSecretError, touch_config
 
 TESTED_AT_ONCE = 5
 
@@ -56,50 +59,29 @@ class UpstreamKeyForm(ScopedForm):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.warning = ""
-        if "new_secret" not in self.fields:
-            return
-        if self.instance.pk is None:
+        if self.instance.pk is not None:
+            self.fields.pop("new_secret", None)  # a page of its own replaces it
+        elif "new_secret" in self.fields:
             self.fields["new_secret"].required = True
-        else:
-            self.fields["new_secret"].help_text = _(
-                "Ends in …%(tail)s. Empty = leave it. A new one makes a dead key usable again."
-            ) % {"tail": self.instance.tail}
-
-    def clean_new_secret(self) -> str:
-        """Refuse what cannot be sent as a header; the complaint never shows it."""
-        secret: str = self.cleaned_data["new_secret"]
-        if secret and (problem := malformed(secret)):
-            raise ValidationError(_("The secret %(problem)s."), params={"problem": core_words(problem)})
-        return secret
 
     def clean(self) -> dict[str, Any] | None:
+        """Refuse a secret that cannot be used; the complaint never shows it."""
         super().clean()
         secret = self.cleaned_data.get("new_secret")
-        upstream = self.cleaned_data.get("upstream") or getattr(self.instance, "upstream", None)
-        if not secret or upstream is None:
-            return self.cleaned_data
-        others = UpstreamKey.objects.filter(digest=secret_digest(secret)).exclude(pk=self.instance.pk)
-        twin = others.filter(upstream=upstream).first()
-        if twin is not None:
-            self.add_error("new_secret", _("%(name)s has the same secret.") % {"name": twin.name})
-            return self.cleaned_data
-        elsewhere = others.for_tenant(upstream.tenant_id).select_related("upstream").first()
-        if elsewhere is not None:
-            where = f"{elsewhere.upstream.name}/{elsewhere.name}"
-            self.warning = _("%(where)s has the same secret.") % {"where": where}
+        if secret:
+            try:
+                self.warning = judge_secret(secret, self.cleaned_data.get("upstream"), self.instance.pk)
+            except ValidationError as problem:
+                self.add_error("new_secret", problem)
         return self.cleaned_data
 
 
-def result_words(result: ProbeResult) -> tuple[int, str]:
-    """Return the level and the sentence of a test's result."""
-    outcome = result.outcome
-    if outcome is None:
-        return messages.WARNING, _("the upstream offers no list of models, so nothing was learnt")
-    if result.alive:
-        found = {"n": len(result.models), "ms": result.ms}
-        return messages.SUCCESS, _("accepted: %(n)s models in %(ms)s ms") % found
-    status = f" (HTTP {outcome.status})" if outcome.status else ""
-    return messages.ERROR, f"{cause_words(outcome.cause.value)}{status}: {outcome.message or outcome.evidence}"
+def old_actions(key: UpstreamKey, moment: datetime) -> list[tuple[str, str]]:
+    """Return what may be done with the secret before the last rotation."""
+    if not key.keeps_old(moment):
+        return []
+    tail = {"tail": key.old_tail}
+    return [("use-old", _("Use …%(tail)s again") % tail), ("forget-old", _("Forget …%(tail)s") % tail)]
 
 
 def key_actions(key: UpstreamKey, sheet: Sheet) -> list[tuple[str, str]]:
@@ -126,10 +108,10 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         head: list[str] = ["upstream", "name"]
-        if obj is not None:
-            head += ["shown_tail", "state", "why"]
-        may = self.has_change_permission(request, obj) if obj is not None else True
-        head += ["new_secret"] if may else []
+        if obj is None:
+            head += ["new_secret"]
+        else:
+            head += ["shown_tail", *(["old_kept"] if obj.keeps_old(now()) else []), "state", "why"]
         return [
             (None, {"fields": [*head, "account", "weight", "enabled"]}),
             (
@@ -144,11 +126,11 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*super().get_readonly_fields(request, obj), "shown_tail", "state", "why", "recent_events")
+        return (*super().get_readonly_fields(request, obj), "shown_tail", "old_kept", "state", "why", "recent_events")
 
     def get_queryset(self, request: HttpRequest) -> Any:
         """Pages never load the secret; what saves or tests a key reads its row again."""
-        return super().get_queryset(request).select_related("upstream__tenant", "account").defer("secret")
+        return super().get_queryset(request).select_related("upstream__tenant", "account").defer("secret", "old_secret")
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """Attach how each listed key stands: one query for all."""
@@ -171,7 +153,8 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
     ) -> Any:
         """Offer the buttons that make sense for the key's state."""
         row = self.get_object(request, object_id)
-        extra = {**(extra_context or {}), "key_actions": key_actions(row, row.sheet) if row is not None else []}
+        deeds = [*key_actions(row, row.sheet), *old_actions(row, row.moment)] if row is not None else []
+        extra = {**(extra_context or {}), "key_actions": deeds}
         return super().change_view(request, object_id, form_url, extra)
 
     # --- columns ---
@@ -179,6 +162,11 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
     @admin.display(description=gettext_lazy("key"), ordering="tail")
     def shown_tail(self, row: UpstreamKey) -> SafeString:
         return tail(row.tail)
+
+    @admin.display(description=gettext_lazy("old secret"))
+    def old_kept(self, row: UpstreamKey) -> SafeString:
+        words = _("is kept and comes back by itself should the new one be refused. It is erased")
+        return format_html("{} {} {}", tail(row.old_tail), words, ago(row.old_until))
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, row: Any) -> Any:
@@ -225,8 +213,16 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
 
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(self.key_view)
-        route = "<int:key_id>/<str:action>/now/"
-        return [path(route, view, name="keys_upstreamkey_now"), *super().get_urls()]
+        rotate = never_cache(self.admin_site.admin_view(sensitive_post_parameters("new_secret")(self.rotate)))
+        return [
+            path("<int:key_id>/<str:action>/now/", view, name="keys_upstreamkey_now"),
+            path("<int:key_id>/rotate/", rotate, name="keys_upstreamkey_rotate"),
+            *super().get_urls(),
+        ]
+
+    def rotate(self, request: HttpRequest, key_id: int) -> HttpResponse:
+        """Replace the secret."""
+        return rotate_view(self, request, key_id)
 
     def key_view(self, request: HttpRequest, key_id: int, action: str) -> HttpResponse:
         """Do one thing to one key (POST), then go back to where the button stood."""
@@ -235,6 +231,8 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
             "revive": self._revive,
             "enable": self._enable,
             "disable": self._disable,
+            "use-old": self._use_old,
+            "forget-old": self._forget_old,
         }
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
@@ -250,10 +248,36 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
     def _test(self, request: HttpRequest, key: UpstreamKey) -> None:
         moment = now()
         whole = UpstreamKey.objects.select_related("upstream").get(pk=key.pk)
+        sheet = pool_of([whole], moment).sheet(whole.pk, whole.account_id)
         result = probe(whole, moment)
         note_probe(key=whole, result=result, now=moment)
-        level, words = result_words(result)
-        self.message_user(request, f"{key.upstream.name} · …{key.tail}: {words}", level)
+        level, words = result_words(result, whole.upstream)
+        effect = effect_words(result, sheet)
+        said = f"{key.upstream.name} · …{key.tail}: {words}"
+        self.message_user(request, f"{said.rstrip('.')}. {effect}".strip(), level)
+
+    @transaction.atomic
+    def _use_old(self, request: HttpRequest, key: UpstreamKey) -> None:
+        try:
+            back = use_old_secret(key=key, now=now())
+        except BadSecretError:
+            back = None
+        if back is None:
+            text = _("The old secret is not kept any more, or another key of this upstream has it.")
+            self.message_user(request, text, messages.WARNING)
+            return
+        self.note(request, "rotated", back, {"secret": "changed", "old_until": str(back.old_until)})
+        self.log_change(request, back, [{"changed": {"fields": ["secret"]}}])
+        text = _("%(key)s is used again within 2 seconds; …%(tail)s is kept in its place.")
+        names = {"key": f"{back.upstream.name} · …{back.tail}", "tail": back.old_tail}
+        self.message_user(request, text % names, messages.SUCCESS)
+
+    @transaction.atomic
+    def _forget_old(self, request: HttpRequest, key: UpstreamKey) -> None:
+        if forget_old_secret(key=key):
+            self.note(request, "changed", key, {"old_secret": "erased"})
+            self.log_change(request, key, [{"changed": {"fields": ["old_secret"]}}])
+            self.message_user(request, _("…%(tail)s is erased.") % {"tail": key.old_tail}, messages.SUCCESS)
 
     @transaction.atomic
     def _revive(self, request: HttpRequest, key: UpstreamKey) -> None:

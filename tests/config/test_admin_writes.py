@@ -129,14 +129,14 @@ def test_the_same_secret_at_another_upstream_is_a_warning(client, alpha, boss):
     assert UpstreamKey.objects.filter(name="new-key", upstream=other).exists()
 
 
-def test_a_new_secret_starts_a_new_epoch_and_an_empty_field_keeps_the_old_one(client, alpha, boss):
+def test_the_form_of_a_key_does_not_touch_its_secret(client, alpha, boss):
     row = alpha.rows["keys.UpstreamKey"]
-    change(client, "keys_upstreamkey", row, **key_data(name=row.name, rpm="5"))
+    change(client, "keys_upstreamkey", row, **key_data(name=row.name, rpm="5", new_secret=NEW_SECRET))
     row.refresh_from_db()
     assert (row.secret, row.rpm, row.epoch) == (UPSTREAM_SECRET.format("alpha"), 5, 1)
-    change(client, "keys_upstreamkey", row, **key_data(name=row.name, new_secret=NEW_SECRET))
-    row.refresh_from_db()
-    assert (row.secret, row.epoch) == (NEW_SECRET, 2)
+    page = client.get(reverse("admin:keys_upstreamkey_change", args=[row.pk])).content.decode()
+    assert "new_secret" not in page
+    assert reverse("admin:keys_upstreamkey_rotate", args=[row.pk]) in page
 
 
 def test_reviving_asks_the_store_and_is_noted(client, alpha, boss):

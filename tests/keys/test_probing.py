@@ -55,6 +55,15 @@ class TestNote:
         note(key=key, result=result(Cause.SERVED), now=NOON)
         request = StateInbox.objects.get()
         assert (request.command, request.payload) == ("probe_succeeded", {"key_id": key.pk})
+        key.refresh_from_db()
+        assert key.probed == NOON
+
+    def test_only_success_is_remembered_as_a_good_probe(self):
+        key = UpstreamKeyFactory()
+        note(key=key, result=result(Cause.RATE_LIMITED), now=NOON)
+        note(key=key, result=ProbeResult(None), now=NOON)
+        key.refresh_from_db()
+        assert key.probed is None
 
     def test_refused_credentials_kill_the_key(self):
         key = UpstreamKeyFactory(account=None, policy={"on_auth": "strike"}, epoch=4)

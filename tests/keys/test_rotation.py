@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.utils.timezone import now
 
 from keys.models import StateInbox, UpstreamKey
 from keys.services import erase_old_secrets, forget_old_secret, save_key, secret_digest, use_old_secret
+from keys.tasks import erase_old_secrets as erase_task
 from tenants.alerts import open_alert
 from tenants.models import Alert, AlertKind, ConfigVersion
 from tenants.services import BadSecretError
@@ -118,6 +120,12 @@ def test_what_is_over_is_erased_and_the_rest_stays(key):
     assert erase_old_secrets(now=NOON) == 0
     assert kept(key) == BARE
     assert kept(other)[0] == "sk-another-one-0123456789"
+
+
+def test_the_task_erases_by_the_clock(key):
+    save_key(key=key, secret=NEW, keep_old_until=now() - timedelta(seconds=1))
+    erase_task()
+    assert kept(key) == BARE
 
 
 def test_a_next_secret_ends_the_alert_about_the_refused_one(key):
