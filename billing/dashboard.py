@@ -1,169 +1,193 @@
-"""Reads for the dashboard, from the hourly sums: quick at any number of records, exact to the digit.
+"""Reads for the home page: sums of days, and the records since those end. Quick at any number, exact to the digit.
 
-Every read starts from a set of tenants (ids; None = all, for the operator). Days are those of each tenant's zone;
-`days` is the last of so many, counted back from `today`. Amounts come per currency and are never added across.
-Figures run until the last roll-up, two minutes ago at most.
+Every read starts from a set of tenants (ids; None = all, for the operator). Days are those of each tenant's zone.
+Amounts come per currency and are never added across.
+
+The sums end at an hour that has been over for a while (`RollupMark.days_until`); the records from it on are added up
+by the database, over the index on their time. A fresh record is therefore seen at once.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import Max, QuerySet, Sum
+from django.db.models import Case, Count, F, FloatField, Model, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Cast, Ceil, Ln, TruncHour
 
-from billing.core.histogram import merged, percentile
-from billing.models import Forecast, KeyHour, LineHour
+from billing.core.histogram import STEPS, merged
+from billing.kinds import ATTEMPTS, BILLED, COUNTED, MODEL, RECORDS
+from billing.models import Attempt, DaySpeed, Forecast, KeyHour, LineDay, RequestRecord, RollupMark
 from billing.models.fields import MoneySum
 
-SUSPICIOUS = 3  # times the failure rate of the others
-FEWEST_CALLS = 10
-_HALF, _MOST = 0.5, 0.95
+TAIL_MOST = timedelta(hours=26)  # records further back are only in the sums
+ACTIVE = timedelta(minutes=30)  # a conversation without a call for so long is over
+_TRIES = 3
+_ZERO = Decimal(0)
+_LN2, _EDGE = 0.6931471805599453, 1e-9  # as in billing/core/histogram.py
+
+Histogram = dict[str, int]
+Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
-    """What a line's calls of a day came to. `cost` and `waste` are ours."""
+class Sums:
+    """What calls came to. `calls` finished or were cancelled; tokens, charge and cost are theirs, waste is of all.
 
-    day: date
-    tenant_id: int
-    line: str
-    currency: str
-    charge: Decimal
-    cost: Decimal
-    waste: Decimal
-    calls: int
-    failed: int
-    unpriced: int
-    estimated: int
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRate:
-    """An upstream key's exchanges. `rate` None = none. `suspicious`: fails 3 times as often as the others together."""
-
-    upstream_key_id: int
-    upstream: str
-    upstream_key: str
-    attempts: int
-    failed: int
-    rate: float | None
-    suspicious: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class KeyHourRate:
-    hour: datetime
-    upstream_key_id: int
-    attempts: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What clients met. Shares are 0 to 1, None = no calls. Times in ms, to about 9 %.
-
-    `available`: answered of all that were not refused; `without_failover`: what it would have been had only the first
-    attempt counted. `cache_share`: cached of all input tokens.
+    `lost`: failed through no fault of the client. `rescued`: finished after more than one attempt.
     """
 
-    calls: int
+    calls: int = 0
+    failed: int = 0
+    lost: int = 0
+    refused: int = 0
+    cancelled: int = 0
+    unpriced: int = 0
+    estimated: int = 0
+    retried: int = 0
+    rescued: int = 0
+    input_tokens: int = 0
+    cached_read_tokens: int = 0
+    output_tokens: int = 0
+    charge: Decimal = _ZERO
+    cost: Decimal = _ZERO
+    waste: Decimal = _ZERO
+
+    @property
+    def admitted(self) -> int:
+        return self.calls + self.failed
+
+    @property
+    def finished(self) -> int:
+        return self.calls - self.cancelled
+
+    @property
+    def judged(self) -> int:
+        """What availability is a share of: neither cancelled nor refused nor at fault itself."""
+        return self.finished + self.lost
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(*(getattr(self, name) + getattr(other, name) for name in _NAMES))
+
+
+_NAMES = tuple(field.name for field in fields(Sums))
+_AMOUNTS = ("charge", "cost", "waste")
+_TOKENS = ("input_tokens", "cached_read_tokens", "output_tokens")
+_KEPT: Mapping[str, Any] = {f"all_{name}": MoneySum(name) if name in _AMOUNTS else Sum(name) for name in _NAMES}
+_FRESH: Mapping[str, Any] = {
+    "all_calls": Count("pk", filter=BILLED),
+    **{f"all_{name}": Count("pk", filter=RECORDS[name]) for name in _NAMES if name in RECORDS},
+    **{f"all_{name}": Sum(name, filter=BILLED) for name in _TOKENS},
+    "all_charge": MoneySum("charge", filter=BILLED),
+    "all_cost": MoneySum("cost", filter=BILLED),
+    "all_waste": MoneySum("waste"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LineFigures:
+    """A line's calls of a day in one currency."""
+
+    tenant_id: int
+    day: date
+    line_id: int
+    line: str  # slug
+    currency: str
+    sums: Sums
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFigures:
+    """A model's calls in one currency."""
+
+    model: str
+    currency: str
+    sums: Sums
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigures:
+    """An upstream key's exchanges in one hour. `moved_on`: failed, and another key was tried after it."""
+
+    tenant_id: int
+    upstream: str
+    upstream_key: str
+    upstream_key_id: int
+    hour: datetime
+    attempts: int
     failed: int
-    refused: int
-    cancelled: int
-    retried: int
-    rescued: int
-    available: float | None
-    without_failover: float | None
-    failover_rate: float | None
-    cache_share: float | None
-    p50_ms: int | None
-    p95_ms: int | None
+    moved_on: int
 
 
-def spend_by_line_and_day(tenants: Collection[int] | None, *, today: date, days: int = 30) -> list[Spend]:
-    """Return one row per day, line and currency, by day then line."""
-    rows = _line_hours(tenants, today, days).values("day", "tenant_id", "line_slug", "currency")
-    summed = rows.annotate(
-        sum_charge=MoneySum("charge"),
-        sum_cost=MoneySum("cost"),
-        sum_waste=MoneySum("waste"),
-        sum_calls=Sum("calls"),
-        sum_failed=Sum("failed"),
-        sum_unpriced=Sum("unpriced"),
-        sum_estimated=Sum("estimated"),
-    ).order_by("day", "tenant_id", "line_slug", "currency")
-    return [
-        Spend(
-            row["day"], row["tenant_id"], row["line_slug"], row["currency"], row["sum_charge"], row["sum_cost"],
-            row["sum_waste"], row["sum_calls"], row["sum_failed"], row["sum_unpriced"], row["sum_estimated"],
-        )
-        for row in summed
-    ]  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose traffic: `first` to `last` day by line; models and times from `since` on. `line_id` None = all lines."""
+
+    tenants: Collection[int] | None
+    line_id: int | None
+    first: date
+    since: date
+    last: date
+
+    def of(self, rows: "QuerySet[Row]", first: date) -> "QuerySet[Row]":
+        """Cut rows of days, or records, down to what is asked."""
+        rows = rows.filter(day__gte=first, day__lte=self.last).order_by()
+        rows = rows if self.tenants is None else rows.filter(tenant_id__in=sorted(self.tenants))
+        return rows if self.line_id is None else rows.filter(line_id=self.line_id)
 
 
-def keys_by_failure(tenants: Collection[int] | None, *, since: datetime) -> list[KeyRate]:
-    """Return the upstream keys that were used, the worst first, those that stand out marked."""
-    names = KeyHour.objects.filter(hour__gte=since) if tenants is None else _key_hours(tenants, since)
-    rows = list(
-        names.values("upstream_key_id")
-        .annotate(
-            all_attempts=Sum("attempts"), all_failed=Sum("failed"), name=Max("upstream_key"), where=Max("upstream")
-        )
-        .values_list("upstream_key_id", "where", "name", "all_attempts", "all_failed")
-    )
-    attempts, failed = sum(row[3] for row in rows), sum(row[4] for row in rows)
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """`times`: histograms of ms to first content, by day. `behind`: since when sums are missing, else None."""
+
+    lines: list[LineFigures]
+    models: list[ModelFigures]
+    times: dict[date, Histogram]
+    behind: datetime | None
+
+
+def traffic(asked: Asked, *, now: datetime) -> Traffic:
+    """Return what calls came to. Read again when the sums moved on meanwhile, so that no hour counts twice."""
+    until = _summed_until()
+    for _try in range(_TRIES):
+        found = _traffic(asked, until, now)
+        before, until = until, _summed_until()
+        if before == until:
+            break
+    return found
+
+
+def keys_by_hour(tenants: Collection[int] | None, *, since: datetime, now: datetime) -> list[KeyFigures]:
+    """Return each upstream key's exchanges per hour, from `since` (a whole hour) on."""
+    tail = max(since, _tail(_summed_until(), now))
+    kept = KeyHour.objects.filter(hour__gte=since, hour__lt=tail).order_by()
+    fresh = Attempt.objects.filter(ATTEMPTS["tried"], record__created__gte=tail).order_by()
+    if tenants is not None:
+        kept, fresh = kept.filter(tenant_id__in=tenants), fresh.filter(record__tenant_id__in=tenants)
     found = [
-        KeyRate(*row, row[4] / row[3] if row[3] else None, _stands_out(row[3], row[4], attempts, failed))
-        for row in rows
+        KeyFigures(*row)
+        for row in kept.values_list(
+            "tenant_id", "upstream", "upstream_key", "upstream_key_id", "hour", "attempts", "failed", "moved_on"
+        )
     ]
-    return sorted(found, key=lambda one: (-(one.rate or 0), -one.attempts, one.upstream_key_id))
-
-
-def keys_by_hour(tenants: Collection[int] | None, *, since: datetime) -> list[KeyHourRate]:
-    """Return attempts and failures per key and hour, by hour."""
-    rows = KeyHour.objects.filter(hour__gte=since) if tenants is None else _key_hours(tenants, since)
-    listed = rows.order_by("hour", "upstream_key_id").values_list("hour", "upstream_key_id", "attempts", "failed")
-    return [KeyHourRate(*row) for row in listed]
-
-
-def health(tenants: Collection[int] | None, *, today: date, days: int = 1, line: str | None = None) -> Health:
-    """Return how calls went."""
-    rows = _line_hours(tenants, today, days)
-    if line is not None:
-        rows = rows.filter(line_slug=line)
-    names = ("calls", "failed", "refused", "cancelled", "retried", "rescued", "input_tokens", "cached_read_tokens")
-    sums: dict[str, Any] = rows.aggregate(**{f"all_{name}": Sum(name) for name in names})
-    count = {name: sums[f"all_{name}"] or 0 for name in names}
-    met = count["calls"] + count["failed"]
-    firsts = merged(rows.exclude(first_content={}).values_list("first_content", flat=True))
-    return Health(
-        **{name: count[name] for name in names[:6]},
-        available=_share(count["calls"], met),
-        without_failover=_share(count["calls"] - count["rescued"], met),
-        failover_rate=_share(count["retried"], met),
-        cache_share=_share(count["cached_read_tokens"], count["input_tokens"]),
-        p50_ms=percentile(firsts, _HALF),
-        p95_ms=percentile(firsts, _MOST),
+    grouped = fresh.annotate(hour=TruncHour("record__created", tzinfo=UTC)).values_list(
+        "record__tenant_id", "upstream", "upstream_key", "upstream_key_id", "hour"
     )
-
-
-def first_content_by_day(
-    tenants: Collection[int] | None, *, today: date, days: int = 30
-) -> dict[date, tuple[int, int]]:
-    """Return p50 and p95 of the time to first content, in ms, of each day that has calls."""
-    by_day: defaultdict[date, list[dict[str, int]]] = defaultdict(list)
-    rows: Iterable[tuple[date, dict[str, int]]] = (
-        _line_hours(tenants, today, days).exclude(first_content={}).values_list("day", "first_content")
+    counted = grouped.annotate(
+        tried=Count("pk"),
+        faulty=Count("pk", filter=ATTEMPTS["failed"]),
+        went_on=Count("pk", filter=ATTEMPTS["moved_on"]),
     )
-    for day, counts in rows:
-        by_day[day].append(counts)
-    return {
-        day: (percentile(merged(parts), _HALF) or 0, percentile(merged(parts), _MOST) or 0)
-        for day, parts in sorted(by_day.items())
-    }
+    return found + [KeyFigures(*row) for row in counted]
+
+
+def active_conversations(tenants: Collection[int] | None, line_id: int | None, *, since: datetime) -> int:
+    """Return how many conversations had a call since then."""
+    rows = RequestRecord.objects.filter(RECORDS["talking"], created__gte=since)
+    rows = rows if tenants is None else rows.filter(tenant_id__in=tenants)
+    rows = rows if line_id is None else rows.filter(line_id=line_id)
+    return int(rows.aggregate(n=Count("conversation", distinct=True))["n"])
 
 
 def forecasts(tenants: Collection[int] | None) -> list[Forecast]:
@@ -174,21 +198,62 @@ def forecasts(tenants: Collection[int] | None) -> list[Forecast]:
     return sorted(rows, key=lambda row: (row.days_left is None, row.days_left or 0, row.subject))
 
 
-def _line_hours(tenants: Collection[int] | None, today: date, days: int) -> QuerySet[LineHour]:
-    rows = LineHour.objects.filter(day__gt=today - timedelta(days=days), day__lte=today)
-    return rows if tenants is None else rows.filter(tenant__in=tenants)
+def added(rows: Iterable[LineFigures | ModelFigures]) -> Sums:
+    """Add up figures of one currency (of any, where only counts are read)."""
+    total = Sums()
+    for row in rows:
+        total += row.sums
+    return total
 
 
-def _key_hours(tenants: Collection[int], since: datetime) -> QuerySet[KeyHour]:
-    return KeyHour.objects.filter(tenant__in=tenants, hour__gte=since)
+def _summed_until() -> datetime | None:
+    return RollupMark.objects.filter(pk=1).values_list("days_until", flat=True).first()
 
 
-def _stands_out(attempts: int, failed: int, all_attempts: int, all_failed: int) -> bool:
-    others = all_attempts - attempts
-    if attempts < FEWEST_CALLS or others == 0 or failed == 0:
-        return False
-    return failed / attempts > SUSPICIOUS * (all_failed - failed) / others
+def _tail(until: datetime | None, now: datetime) -> datetime:
+    """Return from when on records are read."""
+    least = now.replace(minute=0, second=0, microsecond=0) - TAIL_MOST
+    return least if until is None else max(until, least)
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _traffic(asked: Asked, until: datetime | None, now: datetime) -> Traffic:
+    tail = _tail(until, now)
+    lines: dict[tuple[Any, ...], Sums] = {}
+    models: dict[tuple[Any, ...], Sums] = {}
+    by_line, by_model = ("tenant_id", "day", "line_id", "line_slug", "currency"), ("model", "currency")
+    for row in asked.of(LineDay.objects.all(), asked.first).values(*by_line).annotate(**_KEPT):
+        _fold(lines, by_line, row)
+    for row in asked.of(LineDay.objects.all(), asked.since).values(*by_model).annotate(**_KEPT):
+        _fold(models, by_model, row)
+    fresh = asked.of(RequestRecord.objects.filter(COUNTED, created__gte=tail), asked.first)
+    for row in fresh.annotate(model=MODEL).values(*by_line, "model").annotate(**_FRESH):
+        _fold(lines, by_line, row)
+        if row["day"] >= asked.since:
+            _fold(models, by_model, row)
+    behind = until is not None and until < tail
+    return Traffic(
+        [LineFigures(*(*key, sums)) for key, sums in sorted(lines.items())],
+        [ModelFigures(*(*key, sums)) for key, sums in sorted(models.items())],
+        _times(asked, tail),
+        until if behind else None,
+    )
+
+
+def _fold(sums: dict[tuple[Any, ...], Sums], names: Iterable[str], row: Mapping[str, Any]) -> None:
+    key = tuple(row[name] for name in names)
+    values: dict[str, Any] = {name: row[f"all_{name}"] or (_ZERO if name in _AMOUNTS else 0) for name in _NAMES}
+    read = Sums(**values)
+    sums[key] = sums[key] + read if key in sums else read
+
+
+def _times(asked: Asked, tail: datetime) -> dict[date, Histogram]:
+    """Return the times to first content by day; buckets of fresh records are reckoned by the database."""
+    parts: dict[date, list[Histogram]] = {}
+    for day, counts in asked.of(DaySpeed.objects.all(), asked.since).values_list("day", "first_content"):
+        parts.setdefault(day, []).append(counts)
+    fresh = asked.of(RequestRecord.objects.filter(RECORDS["timed"], created__gte=tail), asked.since)
+    bucket = Ceil(Ln(Cast(F("first_content_ms"), FloatField())) / Value(_LN2) * Value(STEPS) - Value(_EDGE))
+    sized = fresh.annotate(bucket=Case(When(Q(first_content_ms__lte=1), then=Value(0.0)), default=bucket))
+    for day, number, count in sized.values("day", "bucket").annotate(n=Count("pk")).values_list("day", "bucket", "n"):
+        parts.setdefault(day, []).append({str(int(number)): count})
+    return {day: merged(counts) for day, counts in sorted(parts.items())}

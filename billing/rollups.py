@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Max, Min
 
 from billing.core.histogram import bucket_of, merged, percentile
+from billing.kinds import NOT_THE_KEYS
 from billing.models import (
     Attempt,
     DaySpeed,
@@ -26,7 +27,6 @@ from billing.models import (
     RequestRecord,
     RollupMark,
 )
-from keys.core.outcome import Cause
 
 HOUR = timedelta(hours=1)
 AGAIN = timedelta(hours=2)  # long streams end late
@@ -38,11 +38,6 @@ _HOURS_MOST = 500  # in one run; the next goes on
 _CHUNK = 2000
 _EXACT = Context(prec=60)
 _ZERO = Decimal(0)
-# What the request was at fault for, or nobody.
-_NOT_THE_KEYS = frozenset(
-    cause.value
-    for cause in (Cause.SERVED, Cause.ABORTED, Cause.BAD_REQUEST, Cause.CONTENT_FILTERED, Cause.CONTEXT_TOO_LONG)
-)
 _RECORD = (
     "tenant_id", "day", "line_id", "line_slug", "currency", "model_served", "model_requested", "status",
     "refusal_limit", "http_status", "priced", "estimated", "attempt_count", "input_tokens", "cached_read_tokens",
@@ -208,7 +203,7 @@ def reckon(hour: datetime) -> Hours:
     )
     before: dict[str, Any] | None = None
     for row in tries.order_by("record_id", "n").values(*_ATTEMPT).iterator(chunk_size=_CHUNK):
-        if before is not None and before["record_id"] == row["record_id"] and before["outcome"] not in _NOT_THE_KEYS:
+        if before is not None and before["record_id"] == row["record_id"] and before["outcome"] not in NOT_THE_KEYS:
             keys[before["record__tenant_id"], before["upstream_key_id"]].moved_on += 1
         _count_attempt(keys, hour, row)
         before = row
@@ -285,7 +280,7 @@ def _count_attempt(keys: dict[tuple[int, int], KeyHour], hour: datetime, row: di
         )  # fmt: skip
     key = keys[identity]
     key.attempts += 1
-    key.failed += row["outcome"] not in _NOT_THE_KEYS
+    key.failed += row["outcome"] not in NOT_THE_KEYS
     key.cost = _EXACT.add(key.cost, row["cost"] or _ZERO)
     key.waste = _EXACT.add(key.waste, row["waste"] or _ZERO)
     _add(key.first_content, row["first_content_ms"])
