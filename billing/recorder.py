@@ -2,7 +2,7 @@
 
 A request waits for its group's commit, a millisecond or two. When the database does not take the group within
 `patience_s`, the rows go to the spool file instead and are replayed when it is back; only when that fails too is the
-caller told, with NotDurableError.
+caller told, with NotDurableError. An error that nobody foresaw goes the same way: the writer logs it and goes on.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from billing.spool import Spool
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 2.0
+FAULTY_S = 60.0
 _GROUP = 500
 _IDLE_S = 1.0
 
@@ -73,6 +75,7 @@ class Recorder:
         self._replay_due = 0.0
         self.healthy = True  # False while the database does not take rows
         self.writable = True  # False while nothing takes rows: new calls are refused
+        self._faulty_until = 0.0
 
     def start(self) -> None:
         """Start the writer."""
@@ -82,6 +85,16 @@ class Recorder:
         """Write what is queued and end the writer."""
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join, timeout_s)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the writer runs."""
+        return self._thread.is_alive()
+
+    @property
+    def faulty(self) -> bool:
+        """Whether something unforeseen happened within the last minute."""
+        return time.monotonic() < self._faulty_until
 
     async def write(self, bundle: Bundle) -> None:
         """Return when the rows are durable. Raises NotDurableError."""
@@ -103,7 +116,7 @@ class Recorder:
             return
         try:
             await asyncio.to_thread(self._spool.append, [bundle])
-        except OSError as problem:
+        except (OSError, TypeError, ValueError) as problem:
             self.writable = False
             logger.critical("a finished request could not be recorded: %s", problem)
             raise NotDurableError(str(problem)) from problem
@@ -111,18 +124,40 @@ class Recorder:
 
     def _work(self) -> None:
         try:
-            while True:
-                group, last = self._gather()
-                if group:
-                    self._commit(group)
-                if time.monotonic() >= self._replay_due:
-                    self._replay_due = time.monotonic() + _IDLE_S
-                    self._recover()
-                if last:
-                    return
+            while not self._turn():
+                pass
         finally:
             connections[self._alias].close()
             self._spool.close()
+
+    def _turn(self) -> bool:
+        """Write what has come and replay what is due; True = stop. Never raises: nobody would start the writer anew."""
+        group, last = self._gather()
+        try:
+            if group:
+                self._commit(group)
+            if time.monotonic() >= self._replay_due:
+                self._replay_due = time.monotonic() + _IDLE_S
+                self._recover()
+        except Exception as problem:  # noqa: BLE001  # the writer's last line of defence
+            self._unforeseen(problem)
+            self._give_up(group)
+        return last
+
+    def _unforeseen(self, problem: Exception) -> None:
+        """Log an error of ours with its place; the connection may be in any state and is opened anew."""
+        logger.critical("recording met an unforeseen %s and goes on", type(problem).__name__, exc_info=problem)
+        self._faulty_until = time.monotonic() + FAULTY_S
+        with suppress(Exception):
+            connections[self._alias].close()
+
+    def _give_up(self, group: Sequence[_Waiting]) -> None:
+        """Have whoever waits put the rows into the spool; those nobody waits for go there at once."""
+        try:
+            self._spool_orphans(group)
+        except Exception as problem:  # noqa: BLE001  # those who wait must hear of it in any case
+            self._unforeseen(problem)
+        _answer(group, taken=False)
 
     def _gather(self) -> tuple[list[_Waiting], bool]:
         """Wait for one request, then take all that have come meanwhile. The flag says to stop."""
@@ -146,8 +181,11 @@ class Recorder:
                 self._commit_one(waiting)
         except _DATABASE_LOST as problem:
             self._lost_database(problem)
-            self._spool_orphans(group)
-            _answer(group, taken=False)
+            self._give_up(group)
+        except Exception as problem:  # noqa: BLE001  # one of them may be at fault: the others must not suffer
+            self._unforeseen(problem)
+            for waiting in group:
+                self._commit_one(waiting)
         else:
             self.healthy = True
             _answer(group, taken=True)
@@ -167,7 +205,10 @@ class Recorder:
             self._insert_or_set_aside(waiting.bundle)
         except (*_DATABASE_LOST, OSError) as problem:
             logger.error("a request's rows were not taken: %s", type(problem).__name__)
-            _answer([waiting], taken=False)
+            self._give_up([waiting])
+        except Exception as problem:  # noqa: BLE001  # the spool keeps it; its replay sets it aside
+            self._unforeseen(problem)
+            self._give_up([waiting])
         else:
             _answer([waiting], taken=True)
             _tell([waiting.bundle])
@@ -222,6 +263,23 @@ class Recorder:
         except _ROW_AT_FAULT:
             for bundle in group:
                 self._insert_or_set_aside(bundle)
+        except _DATABASE_LOST:
+            raise
+        except Exception as problem:  # noqa: BLE001  # found again one by one, and set aside
+            self._unforeseen(problem)
+            for bundle in group:
+                self._insert_spooled(bundle)
+
+    def _insert_spooled(self, bundle: Bundle) -> None:
+        """Insert one spooled request; one that fails for a reason nobody foresaw must not hold up the rest."""
+        try:
+            self._insert_or_set_aside(bundle)
+        except (*_DATABASE_LOST, OSError):
+            raise
+        except Exception as problem:  # noqa: BLE001  # kept for a person
+            self._unforeseen(problem)
+            self._spool.set_aside(bundle)
+            logger.critical("request %s was set aside in %s", bundle.record.request_id, self._spool.refused)
 
     def _lost_database(self, problem: Exception) -> None:
         if self.healthy:

@@ -12,14 +12,22 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.types.json import Jsonb
 
-from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
-from billing.models import Attempt, LedgerEntry, RequestRecord
+from billing.core.record import AnswerRow, AttemptRow, Bundle, LedgerRow, RecordRow
+from billing.models import Attempt, LedgerEntry, RequestRecord, StoredAnswer
 
+# Of two answers for one key the newer stands: an older one may come late, from a spool file.
+_NEWER_ANSWER = (
+    "ON CONFLICT (line_id, key_digest) DO UPDATE SET body_digest = excluded.body_digest,"
+    " request_id = excluded.request_id, status = excluded.status, headers = excluded.headers, body = excluded.body,"
+    " created = excluded.created WHERE excluded.created >= billing_storedanswer.created"
+)
 TABLES: tuple[tuple[type[Any], type[models.Model], str], ...] = (
     (RecordRow, RequestRecord, "ON CONFLICT (request_id) DO NOTHING"),
     (AttemptRow, Attempt, "ON CONFLICT DO NOTHING"),
     (LedgerRow, LedgerEntry, "ON CONFLICT DO NOTHING"),
+    (AnswerRow, StoredAnswer, _NEWER_ANSWER),
 )
+Inserts = tuple["Insert", "Insert", "Insert", "Insert"]
 
 
 def _sqlite_moment(value: datetime) -> str:
@@ -99,15 +107,15 @@ class Insert:
         return values
 
 
-def inserts(connection: BaseDatabaseWrapper) -> tuple[Insert, Insert, Insert]:
-    """Return the statements for records, attempts and ledger rows on this connection's database."""
-    record, attempt, ledger = (Insert(row, model, conflict, connection) for row, model, conflict in TABLES)
-    return record, attempt, ledger
+def inserts(connection: BaseDatabaseWrapper) -> Inserts:
+    """Return the statements for records, attempts, ledger rows and answers on this connection's database."""
+    record, attempt, ledger, answer = (Insert(row, model, conflict, connection) for row, model, conflict in TABLES)
+    return record, attempt, ledger, answer
 
 
-def write(connection: BaseDatabaseWrapper, statements: Sequence[Insert], bundles: Sequence[Bundle]) -> None:
+def write(connection: BaseDatabaseWrapper, statements: Inserts, bundles: Sequence[Bundle]) -> None:
     """Insert all rows; the caller owns the transaction. Rows that are there already are left alone."""
-    record, attempt, ledger = statements
+    record, attempt, ledger, answer = statements
     with connection.cursor() as cursor:
         cursor.executemany(record.sql, [record.parameters(bundle.record) for bundle in bundles])
         tries = [attempt.parameters(row) for bundle in bundles for row in bundle.attempts]
@@ -116,3 +124,6 @@ def write(connection: BaseDatabaseWrapper, statements: Sequence[Insert], bundles
         booked = [ledger.parameters(row) for bundle in bundles for row in bundle.ledger]
         if booked:
             cursor.executemany(ledger.sql, booked)
+        kept = [answer.parameters(bundle.answer) for bundle in bundles if bundle.answer is not None]
+        if kept:
+            cursor.executemany(answer.sql, kept)

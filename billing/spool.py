@@ -1,18 +1,20 @@
 """A local file for finished requests while the database cannot take them: appended, synced, replayed later.
 
-One file per process, locked while its owner lives, so that a survivor may replay a dead process's file. A line that
-was torn by a crash was never confirmed to anybody and is left out. Replaying twice is harmless: rows that are there
-already are left alone.
+One file per process, locked while its owner lives, so that a survivor may replay a dead process's file. A last line
+that was torn by a crash was never confirmed to anybody and is left out; a whole one that cannot be read is kept for a
+person. Replaying twice is harmless: rows that are there already are left alone.
 """
 
 import dataclasses
 import fcntl
 import json
+import logging
 import os
 import threading
 import types
 import typing
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +22,8 @@ from typing import Any
 
 from billing.core.jsonline import json_line
 from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
+
+logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl"
 REFUSED = "refused.json"  # one request a line; never replayed
@@ -39,7 +43,7 @@ def decode(line: bytes) -> Bundle:
             attempts=tuple(_row(AttemptRow, row) for row in value["attempts"]),
             ledger=tuple(_row(LedgerRow, row) for row in value["ledger"]),
         )
-    except (KeyError, TypeError, ArithmeticError) as problem:
+    except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as problem:
         raise ValueError(f"not a spooled request: {type(problem).__name__}") from problem
 
 
@@ -74,9 +78,7 @@ class Spool:
         with self._lock:
             if self._file is None:
                 self._open()
-            self._file.write(b"".join(map(encode, bundles)))
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            _add(self._file, b"".join(map(encode, bundles)))
 
     def close(self) -> None:
         """Let go of this process's file; it stays to be replayed."""
@@ -92,11 +94,12 @@ class Spool:
 
     def set_aside(self, bundle: Bundle) -> None:
         """Keep a request that no replay can write. Raises OSError."""
+        self._keep(encode(bundle))
+
+    def _keep(self, lines: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(self.refused, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
-            file.write(encode(bundle))
-            file.flush()
-            os.fsync(file.fileno())
+        with os.fdopen(os.open(self.refused, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab", 0) as file:
+            _add(file, lines)
 
     def waiting(self) -> bool:
         """Whether any spool file stands in the folder."""
@@ -114,13 +117,18 @@ class Spool:
             with path.open("rb") as handle:
                 if path == self._path or not _lock(handle):
                     continue
-                yield list(_read(handle)), path.unlink
+                bundles, odd = _read(handle)
+                if odd:
+                    self._keep(b"".join(odd))
+                    logger.critical("lines of %s cannot be read: %d set aside in %s", path, len(odd), self.refused)
+                yield bundles, path.unlink
 
     def _open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._put_away()
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        self._file = os.fdopen(descriptor, "ab")
+        self._file = os.fdopen(descriptor, "ab", 0)
+        _sync_folder(self._folder)
         _lock(self._file)
 
     def _put_away(self) -> None:
@@ -137,9 +145,36 @@ def _lock(handle: Any) -> bool:
     return True
 
 
-def _read(handle: Any) -> Iterator[Bundle]:
+def _add(file: Any, data: bytes) -> None:
+    """Write and sync all of it or, on an error, none: what follows must not stand behind half a line."""
+    size = os.fstat(file.fileno()).st_size
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(file.fileno(), size)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file's name survive a power cut too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(handle: Any) -> tuple[list[Bundle], list[bytes]]:
+    """Return the requests, and the whole lines that are none."""
+    bundles, odd = [], []
     for line in handle:
         try:
-            yield decode(line)
+            bundles.append(decode(line))
         except ValueError:
-            continue  # torn by a crash before it was confirmed
+            if line.endswith(b"\n") and line.strip():
+                odd.append(line)
+    return bundles, odd

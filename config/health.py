@@ -35,7 +35,11 @@ async def ready(_scope: Any, send: Send) -> None:
     down = [] if running.keeper.healthy and running.recorder.healthy else ["database"]
     if isinstance(running.store, RedisStore) and running.store.health is not Health.UP:
         down.append("redis" if running.store.health is Health.DOWN else "redis scripts")
-    if running.keeper.table is None or not running.recorder.writable:
+    if running.recorder.faulty:
+        down.append("recording")
+    if not running.recorder.alive:
+        await _text(send, 503, "not ready: recorder")
+    elif running.keeper.table is None or not running.recorder.writable:
         await _text(send, 503, "not ready: " + ", ".join(down or ["records"]))
     elif down:
         await _text(send, 200, "degraded: " + ", ".join(down))

@@ -119,6 +119,20 @@ class LedgerRow:
     note: str = ""
 
 
+@dataclass(slots=True, kw_only=True)
+class AnswerRow:
+    """An answer kept for `Idempotency-Key`. `body` is encrypted text; "" = finished, but too large to be kept."""
+
+    line_id: int
+    key_digest: str
+    body_digest: str
+    request_id: str
+    status: int
+    headers: dict[str, str]
+    body: str = field(repr=False)
+    created: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """All rows of one request: written together or not at all."""
@@ -126,3 +140,4 @@ class Bundle:
     record: RecordRow
     attempts: tuple[AttemptRow, ...] = ()
     ledger: tuple[LedgerRow, ...] = ()
+    answer: AnswerRow | None = None

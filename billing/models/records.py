@@ -91,7 +91,7 @@ class RequestRecord(UsageFields):
         indexes = (
             # The request list of a tenant, newest first; the monthly CSV of a tenant.
             models.Index(fields=["tenant", "day", "id"], name="record_tenant_day"),
-            # The request list, newest first: of all tenants, a line, a gateway key, an upstream key, a model, an ending.
+            # The request list, newest first: of all, of a line, gateway key, upstream key, model, ending.
             models.Index(fields=["day", "id"], name="record_day"),
             models.Index(fields=["line", "day", "id"], name="record_line_day"),
             models.Index(fields=["gateway_key_id", "day", "id"], name="record_gateway_key_day"),
@@ -166,11 +166,16 @@ class Attempt(UsageFields):
 
 
 class StoredAnswer(models.Model):
-    """An answer kept for `Idempotency-Key`, encrypted, for 24 hours."""
+    """An answer kept for `Idempotency-Key`, encrypted, for 24 hours; an empty body was too large to be kept.
+
+    Without a database constraint on the line: it is written together with the record, which outlives its line.
+    """
 
     TENANT_PATH: ClassVar[str] = "line__tenant"
 
-    line = models.ForeignKey(BusinessLine, on_delete=models.CASCADE, related_name="stored_answers")
+    line = models.ForeignKey(
+        BusinessLine, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="stored_answers"
+    )
     key_digest = models.CharField(max_length=64)
     body_digest = models.CharField(max_length=64)
     request_id = models.CharField(max_length=40)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from django.db import connection
 
+from billing import recorder as recorder_module
 from billing.models import Attempt, LedgerEntry, RequestRecord
 from billing.recorder import Ids, NotDurableError, Recorder
 from billing.rows import storable
-from billing.spool import Spool
+from billing.spool import Spool, decode
 from tests.billing.bundles import bundle
 from tests.factories import LineFactory
 
@@ -204,6 +205,114 @@ class TestDatabaseAway:
         run(folder, work)
         away()
         write(folder)
+        assert rows(line) == (1, 1, 1)
+
+
+class TestUnforeseen:
+    """An error of our own in the writer: it goes on, and nothing is lost."""
+
+    @pytest.fixture
+    def failing(self, monkeypatch):
+        """`failing(ids)`: inserting any of these requests raises what nobody foresaw, until told otherwise."""
+        real, poisoned = Recorder._insert, set()
+
+        def insert(recorder, bundles):
+            if poisoned & {one.record.request_id for one in bundles}:
+                raise ZeroDivisionError("nobody foresaw this")
+            real(recorder, bundles)
+
+        monkeypatch.setattr(Recorder, "_insert", insert)
+        return poisoned
+
+    def test_the_writer_goes_on_and_the_spool_keeps_what_it_could_not_write(self, line, folder, failing, caplog):
+        made = [bundle(line) for _ in range(4)]
+        failing.add(made[1].record.request_id)
+
+        async def work(recorder):
+            await asyncio.gather(*(recorder.write(one) for one in made))
+            seen = recorder.alive, recorder.faulty, recorder.writable
+            failing.clear()
+            await until(lambda: not Spool(folder).waiting())
+            await recorder.write(bundle(line))
+            return seen
+
+        assert run(folder, work) == (True, True, True)
+        assert rows(line) == (5, 5, 5)
+        assert "recording met an unforeseen ZeroDivisionError and goes on" in caplog.text
+        assert not Spool(folder).refused.exists()
+
+    def test_what_fails_again_from_the_spool_is_set_aside_and_holds_up_nobody(self, line, folder, failing):
+        made = [bundle(line) for _ in range(3)]
+        failing.add(made[1].record.request_id)
+        spool = Spool(folder)
+        spool.append(made)
+        spool.close()
+        run(folder, lambda _recorder: until(lambda: not Spool(folder).waiting()))
+        assert rows(line) == (2, 2, 2)
+        (kept,) = spool.refused.read_bytes().splitlines()
+        assert decode(kept) == made[1]
+        failing.clear()
+        spool.refused.rename(folder / "again.jsonl")  # what the alert tells a person to do
+        run(folder, lambda _recorder: until(lambda: not Spool(folder).waiting()))
+        assert rows(line) == (3, 3, 3)
+
+    @pytest.mark.parametrize("where", ["log_requests", "_answer"])
+    def test_an_error_after_the_commit_doubles_nothing(self, line, folder, monkeypatch, where):
+        real, calls = getattr(recorder_module, where), []
+
+        def once(*args, **options):
+            calls.append(args)
+            if len(calls) == 1:
+                raise ZeroDivisionError("nobody foresaw this")
+            return real(*args, **options)
+
+        monkeypatch.setattr(recorder_module, where, once)
+
+        async def work(recorder):
+            await recorder.write(bundle(line))
+            await recorder.write(bundle(line))
+            await until(lambda: not Spool(folder).waiting())
+            return recorder.alive
+
+        assert run(folder, work) is True
+        assert rows(line) == (2, 2, 2)
+
+    def test_a_cancelled_callers_rows_are_kept_too(self, line, folder, failing):
+        made = bundle(line)
+        failing.add(made.record.request_id)
+
+        async def work(recorder):
+            writing = asyncio.create_task(recorder.write(made))
+            await asyncio.sleep(0)
+            writing.cancel()
+            await asyncio.wait([writing])
+            await until(lambda: Spool(folder).waiting() or Spool(folder).refused.exists())
+
+        run(folder, work)
+        failing.clear()
+        kept = Spool(folder).refused
+        if kept.exists():
+            kept.rename(folder / "again.jsonl")
+        write(folder)
+        assert rows(line) == (1, 1, 1)
+
+    def test_replaying_may_fail_for_any_reason(self, line, folder, monkeypatch):
+        calls = []
+
+        def take(_spool):
+            calls.append(1)
+            raise ZeroDivisionError("nobody foresaw this")
+
+        Spool(folder).set_aside(bundle(line))
+        (folder / "1.jsonl").write_bytes(b"")
+        monkeypatch.setattr(Spool, "take", take)
+
+        async def work(recorder):
+            await until(lambda: len(calls) > 1)
+            await recorder.write(bundle(line))
+            return recorder.alive
+
+        assert run(folder, work) is True
         assert rows(line) == (1, 1, 1)
 
 

@@ -134,6 +134,33 @@ class TestFiles:
         with pytest.raises(OSError, match="No space"):
             spool.append([bundle()])
 
+    def test_after_a_full_disk_no_line_stands_behind_half_a_line(self, folder, spool, monkeypatch):
+        first, lost, last = bundle(), bundle(), bundle()
+        spool.append([first])
+        real = os.fsync
+
+        def full(descriptor):
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - 40)  # as if half of it had found room
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            spool.append([lost])
+        monkeypatch.setattr(os, "fsync", real)
+        spool.append([last])
+        assert taken(spool) == [first, last]
+
+    @pytest.mark.parametrize("odd", [b"[]\n", b'{"record": {"no": 1}}\n', b"[" * 99_999 + b"\n", b"\xff\xfe\n"])
+    def test_a_whole_line_that_cannot_be_read_is_kept_for_a_person(self, folder, spool, odd, caplog):
+        """Such as one that another release wrote."""
+        folder.mkdir()
+        whole = bundle()
+        (folder / "1.jsonl").write_bytes(encode(whole) + odd + encode(whole)[:100])
+        assert taken(spool) == [whole]
+        assert spool.refused.read_bytes() == odd
+        assert "cannot be read: 1 set aside" in caplog.text
+        assert taken(spool) == []
+
     def test_a_folder_that_cannot_be_made_is_told(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(OSError, match=r"."):

@@ -1,6 +1,7 @@
 """What the gateway answers itself: model lists, a line's requests, health."""
 
 import json
+import time
 
 import pytest
 
@@ -168,6 +169,18 @@ class TestHealth:
         got = gateway.get(None, "/readyz")
         assert (got.status_code, got.text) == (200, "degraded: database\n")
         assert wait_until(lambda: gateway.get(None, "/readyz").text == "ok\n", 3)
+
+    def test_recording_that_met_the_unforeseen_is_named_for_a_minute(self, gateway, monkeypatch):
+        monkeypatch.setattr(gateway.runtime.recorder, "_faulty_until", time.monotonic() + 30)
+        got = gateway.get(None, "/readyz")
+        assert (got.status_code, got.text) == (200, "degraded: recording\n")
+        monkeypatch.setattr(gateway.runtime.recorder, "_faulty_until", time.monotonic() - 1)
+        assert gateway.get(None, "/readyz").text == "ok\n"
+
+    def test_without_a_writer_it_is_not_ready(self, gateway, monkeypatch):
+        monkeypatch.setattr(type(gateway.runtime.recorder), "alive", property(lambda _self: False))
+        got = gateway.get(None, "/readyz")
+        assert (got.status_code, got.text) == (503, "not ready: recorder\n")
 
     def test_without_any_configuration_it_is_not_ready(self, gateway, up, monkeypatch):
         world = gateway.serving(up, "k-1")
