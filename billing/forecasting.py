@@ -1,12 +1,12 @@
 """Forecasts for every line and account, kept for the dashboard; an alert where the money ends before its period.
 
-A line's or team's limit is its budget; an account's is its budget, else its stated credit. Who has no limit is
-forecast by the month, so that the dashboard can say what it will come to.
+A line's or team's limit is its budget; an account's is its budget, else its stated credit, else what its provider says
+is left. Who has no limit is forecast by the month, so that the dashboard can say what it will come to.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,11 +20,12 @@ from billing.core.forecast import Forecast as Ahead
 from billing.core.forecast import History, forecast, runs_out_inside
 from billing.core.periods import Period, Span, midnight, period_of
 from billing.core.pricing import PriceBook
+from billing.credit import fresh_balances
 from billing.models import Budget, Forecast, LedgerEntry
 from billing.models.fields import MoneySum
 from billing.pricebook import read_prices
 from billing.rollups import floor
-from keys.models import Account
+from keys.models import Account, BalanceWatch
 from tenants.alerts import close_alert, open_alert
 from tenants.models import AlertKind, BusinessLine, Tenant
 
@@ -36,7 +37,7 @@ _PAID = (LedgerEntry.Kind.COST, LedgerEntry.Kind.WASTE)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is looked ahead for. `amount` None = no limit."""
+    """What is looked ahead for. `amount` None = no limit. `read`: what its provider last said is left."""
 
     tenant: Tenant
     kind: str  # line | account | tenant
@@ -47,6 +48,8 @@ class Subject:
     period: str
     amount: Decimal | None
     currency: str
+    budgeted: bool = False
+    read: Decimal | None = None
 
     @property
     def key(self) -> str:
@@ -58,10 +61,12 @@ def forecast_all(*, now: datetime) -> int:
     """Look ahead for everybody; returns how many forecasts there are. Those of what is gone are dropped."""
     book = read_prices()
     count = 0
+    balances = {row.account_id: row for row in fresh_balances(now) if row.account_id is not None}
     for tenant in Tenant.objects.all():
         kept = []
         for subject in _subjects(tenant):
-            kept.append(_keep(subject, now, book))
+            row = balances.get(subject.pk) if subject.kind == "account" else None
+            kept.append(_keep(subject if row is None else _with_reading(subject, row, now, book), now, book))
         Forecast.objects.filter(tenant=tenant).exclude(subject__in=kept).delete()
         count += len(kept)
     return count
@@ -85,9 +90,10 @@ def _subjects(tenant: Tenant) -> Iterator[Subject]:
             yield Subject(tenant, "line", line.pk, *names, zone, period, amount, currency)
     for account in Account.objects.filter(tenant=tenant).order_by("pk"):
         names = (f"account {account.name}", f"账户 {account.name}")
-        for period, amount, currency in _account_limits(account, budgets[("account", account.pk)], tenant):
+        own_budgets = budgets[("account", account.pk)]
+        for period, amount, currency in _account_limits(account, own_budgets, tenant):
             quota = ZoneInfo(account.quota_timezone)
-            yield Subject(tenant, "account", account.pk, *names, quota, period, amount, currency)
+            yield Subject(tenant, "account", account.pk, *names, quota, period, amount, currency, bool(own_budgets))
 
 
 def _account_limits(account: Account, budgets: list[Budget], tenant: Tenant) -> list[tuple[str, Decimal | None, str]]:
@@ -99,11 +105,33 @@ def _account_limits(account: Account, budgets: list[Budget], tenant: Tenant) -> 
     return [(Period.MONTH.value, None, tenant.currency)]
 
 
+def _with_reading(subject: Subject, row: BalanceWatch, now: datetime, book: PriceBook) -> Subject:
+    """Add what the provider said is left, unless it is in a currency without a rate or in a unit of its own."""
+    if row.amount is None or not row.currency:
+        return subject
+    left = book.convert(row.amount, row.currency, subject.currency, now, subject.tenant.pk)
+    return subject if left is None else replace(subject, read=max(left, _ZERO))
+
+
+def _limited(subject: Subject, spent: Decimal) -> tuple[Decimal | None, Decimal | None]:
+    """Return the limit and what is left of it.
+
+    A reading knows better than our ledger what is left of a credit without an end, and limits who states none. Budgets
+    and credits that are renewed stay what they are; less may be left than they say.
+    """
+    own = None if subject.amount is None else subject.amount - spent
+    if subject.read is None:
+        return subject.amount, own
+    if own is None or (subject.period == Period.TOTAL and not subject.budgeted):
+        return spent + subject.read, subject.read
+    return subject.amount, min(own, subject.read)
+
+
 def _keep(subject: Subject, now: datetime, book: PriceBook) -> str:
     span = period_of(now, subject.period, subject.zone)
     history, before = _history(subject, now, book)
     spent = (before + sum(history.hours.values(), _ZERO)) if span.start is None else history.between(span.start, now)
-    left = None if subject.amount is None else subject.amount - spent
+    amount, left = _limited(subject, spent)
     ahead = forecast(history, now, subject.zone, left=left, span=span, period=subject.period)
     Forecast.objects.update_or_create(
         tenant=subject.tenant,
@@ -115,7 +143,7 @@ def _keep(subject: Subject, now: datetime, book: PriceBook) -> str:
             "made": now,
             "currency": subject.currency,
             "spent": spent,
-            "amount": subject.amount,
+            "amount": amount,
             "burn_per_day": ahead.burn_per_day,
             "days_left": ahead.days_left,
             "exhausted_at": ahead.exhausted_at,
@@ -124,7 +152,7 @@ def _keep(subject: Subject, now: datetime, book: PriceBook) -> str:
             "resets_at": span.end,
         },
     )
-    _tell(subject, ahead, spent, span, now)
+    _tell(replace(subject, amount=amount), ahead, spent, span, now)
     return subject.key
 
 

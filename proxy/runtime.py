@@ -26,7 +26,7 @@ from billing.stores.redis import RedisReservations
 from keys import events
 from keys.core.addresses import refusal
 from keys.core.pool import rows_of_pool
-from keys.core.report import Change, account_target
+from keys.core.report import Change
 from keys.persistence import DatabasePersistence, Request, take_requests
 from keys.stores.embedded import EmbeddedStore
 from keys.stores.protocol import PersistenceError, StateStore
@@ -200,8 +200,8 @@ async def _watch_credits(runtime: Runtime) -> None:
             left = await loop.run_in_executor(runtime.threads, credits_left, now)
         except (DatabaseError, InterfaceError):
             left = {}  # what was known holds until it is too old
-        for account_id, share in left.items():
-            runtime.store.figures.saw_credit(account_target(account_id), share, now + CREDIT_FOR)
+        for target, share in left.items():
+            runtime.store.figures.saw_credit(target, share, now + CREDIT_FOR)
         await asyncio.sleep(CREDIT_S)
 
 

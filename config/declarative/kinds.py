@@ -15,7 +15,7 @@ from routing.models import Basis, GroupMember, Route, RoutingRule, Strategy, Str
 from tenants.models import BusinessLine, GatewayKey, LineClass, OnUnpriced, Tenant
 
 # "section.field" of what is stored but not acted upon yet: setting one of these is answered with a warning.
-NOT_ENFORCED: frozenset[str] = frozenset({"lines.history", "accounts.balance_url"})
+NOT_ENFORCED: frozenset[str] = frozenset({"lines.history"})
 
 _count = readers.whole()
 _tokens = readers.whole(most=readers.BIGINT_MAX)

@@ -7,6 +7,7 @@ import pytest
 
 from billing.forecasting import forecast_all
 from billing.models import Budget, Forecast
+from keys.models import BalanceWatch
 from tenants.models import Alert
 from tests.factories import AccountFactory, BudgetFactory, LedgerEntryFactory, LineFactory, RecordFactory, TenantFactory
 
@@ -94,3 +95,50 @@ def test_forecasts_of_what_is_gone_are_dropped(line):
     budget.delete()
     forecast_all(now=NOW)
     assert [row.subject for row in Forecast.objects.all()] == [f"line:{line.pk}:month"]
+
+
+class TestBalanceReadings:
+    """What the provider said is left stands in where the ledger cannot know."""
+
+    @pytest.fixture
+    def spent(self, line):
+        def begin(**fields):
+            account = AccountFactory(tenant=line.tenant, **fields)
+            record = RecordFactory(line=line)
+            for n in range(1, 8):
+                spend(line, 10, n - 0.5, kind="cost", account_id=account.pk, record=record, attempt_n=n)
+            spend(line, 0, 9, kind="waste", account_id=account.pk, record=record, attempt_n=9)
+            return account
+
+        return begin
+
+    def read(self, account, amount, currency="USD", at=NOW):
+        BalanceWatch.objects.create(tenant=account.tenant, account=account, amount=amount, currency=currency, read=at)
+        forecast_all(now=NOW)
+        row = of("account")
+        return (row.amount, row.days_left)
+
+    def test_it_is_the_limit_of_who_states_none(self, spent):
+        assert self.read(spent(), 30) == (100, D("3.0"))
+        assert Alert.objects.get().kind == "forecast"
+
+    def test_it_takes_the_place_of_a_credit_without_an_end(self, spent):
+        account = spent(credit_amount=D(60), credit_currency="USD", credit_period="total")
+        assert self.read(account, 300) == (370, D("30.0"))
+
+    @pytest.mark.parametrize(("amount", "days"), [(300, D("3.0")), (20, D("2.0"))])
+    def test_a_credit_that_is_renewed_and_a_budget_stay_what_they_are(self, spent, amount, days):
+        account = spent(credit_amount=D(100), credit_currency="USD", credit_period="month")
+        assert self.read(account, amount) == (100, days)
+
+    def test_a_budget_without_an_end_stays_too(self, spent, line):
+        account = spent()
+        BudgetFactory(tenant=line.tenant, account=account, amount=100, period="total")
+        assert self.read(account, 300) == (100, D("3.0"))
+
+    def test_overdrawn_is_nothing(self, spent):
+        assert self.read(spent(), -5) == (70, D(0))
+
+    @pytest.mark.parametrize(("currency", "at"), [("", NOW), ("EUR", NOW), ("USD", NOW - timedelta(hours=1))])
+    def test_what_cannot_be_compared_or_is_old_says_nothing(self, spent, currency, at):
+        assert self.read(spent(), 30, currency, at) == (None, None)
