@@ -71,7 +71,7 @@ class Recorder:
         self._spool = Spool(spool_folder)
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
-        self._statements: tuple[rows.Insert, rows.Insert, rows.Insert] | None = None
+        self._statements: rows.Inserts | None = None
         self._replay_due = 0.0
         self.healthy = True  # False while the database does not take rows
         self.writable = True  # False while nothing takes rows: new calls are refused
@@ -96,8 +96,13 @@ class Recorder:
         """Whether something unforeseen happened within the last minute."""
         return time.monotonic() < self._faulty_until
 
-    async def write(self, bundle: Bundle) -> None:
-        """Return when the rows are durable. Raises NotDurableError."""
+    @property
+    def is_behind(self) -> bool:
+        """Whether rows wait in this machine's spool: what is durable is not all in the database."""
+        return self._spool.waiting()
+
+    async def write(self, bundle: Bundle) -> bool:
+        """Return when the rows are durable: True = in the database, False = in the spool. Raises NotDurableError."""
         waiting = _Waiting(bundle, asyncio.get_running_loop())
         self._queue.put(waiting)
         try:
@@ -113,7 +118,7 @@ class Recorder:
             raise
         if taken:
             self.writable = True
-            return
+            return True
         try:
             await asyncio.to_thread(self._spool.append, [bundle])
         except (OSError, TypeError, ValueError) as problem:
@@ -121,6 +126,7 @@ class Recorder:
             logger.critical("a finished request could not be recorded: %s", problem)
             raise NotDurableError(str(problem)) from problem
         self.writable = True
+        return False
 
     def _work(self) -> None:
         try:
@@ -297,7 +303,8 @@ def _tell(bundles: Sequence[Bundle]) -> None:
 
 def _with_other_id(bundle: Bundle) -> Bundle:
     other = bundle.record.id ^ secrets.randbits(22)
-    return Bundle(
+    return replace(
+        bundle,
         record=replace(bundle.record, id=other),
         attempts=tuple(replace(row, record_id=other) for row in bundle.attempts),
         ledger=tuple(replace(row, record_id=other) for row in bundle.ledger),

@@ -46,6 +46,7 @@ def explained(row: RequestRecord, attempts: list[Attempt]) -> dict[str, Any]:
         "duration_ms": row.duration_ms,
         "first_content_ms": row.first_content_ms,
         "session": row.session,
+        "replay_of": row.replay_of or None,
         "error": {"code": row.error_code, "message": row.message} if row.error_code else None,
         "usage": {
             "input_tokens": row.input_tokens,

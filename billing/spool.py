@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from billing.core.jsonline import json_line
-from billing.core.record import AttemptRow, Bundle, LedgerRow, RecordRow
+from billing.core.record import AnswerRow, AttemptRow, Bundle, LedgerRow, RecordRow
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +38,12 @@ def decode(line: bytes) -> Bundle:
     """Read a line back. Raises ValueError for anything that `encode` did not write."""
     try:
         value = json.loads(line)
+        answer = value.get("answer")
         return Bundle(
             record=_row(RecordRow, value["record"]),
             attempts=tuple(_row(AttemptRow, row) for row in value["attempts"]),
             ledger=tuple(_row(LedgerRow, row) for row in value["ledger"]),
+            answer=_row(AnswerRow, answer) if answer is not None else None,
         )
     except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as problem:
         raise ValueError(f"not a spooled request: {type(problem).__name__}") from problem

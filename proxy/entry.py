@@ -7,7 +7,8 @@ times the cost of the decision itself.
 import asyncio
 import io
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
@@ -20,7 +21,8 @@ from proxy.core.endpoints import dialect_of
 from proxy.core.errors import Code, Fault
 from proxy.core.wire.faults import FaultContext, error_body
 from proxy.receive import new_request_id
-from proxy.views import CutShortError, GatewayStream, ProxyView
+from proxy.responses import CutShortError, GatewayStream
+from proxy.views import ProxyView
 
 logger = logging.getLogger("proxy.entry")
 
@@ -147,14 +149,10 @@ async def _send(response: HttpResponseBase, send: Send) -> None:
 
 
 async def _send_parts(response: GatewayStream, send: Send) -> None:
-    parts: AsyncIterator[bytes] = response._iterator  # type: ignore[attr-defined]  # the generator itself, so that it can be closed
-    try:
+    async with aclosing(response.parts) as parts:
         async for part in parts:
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
-    finally:
-        if hasattr(parts, "aclose"):
-            await parts.aclose()
 
 
 async def _send_fault(scope: Any, send: Send, fault: Fault) -> None:

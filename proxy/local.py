@@ -143,6 +143,7 @@ def _running(call: Call, runtime: Runtime) -> Mapping[str, Any]:
         "duration_ms": call.elapsed_ms(runtime.clock()),
         "first_content_ms": call.ending.first_content_ms,
         "session": call.session,
+        "replay_of": None,
         "usage": None,
         "charge": None,
         "refusal": None,

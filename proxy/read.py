@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from proxy.core.call import Admitted, Received
 from proxy.core.endpoints import Content, Endpoint, Meter
 from proxy.core.errors import Code, Fault, Refused
+from proxy.core.idempotency import is_keyed
 from proxy.core.sending import Inbound
 from proxy.core.wire.jsontext import MalformedBody, parse_json
 from proxy.core.wire.multipart import boundary_of, fields_of, values_of
@@ -55,6 +56,7 @@ def read(admitted: Admitted, endpoint: Endpoint) -> tuple[Inbound, Facts]:
         stream=known.stream,
         boundary=asked.boundary,
         as_array=endpoint.name == GEMINI_STREAM and query.get("alt") != ["sse"],
+        seed=received.request_id if received.is_keyed and is_keyed(endpoint) else "",
     )
     return inbound, known
 

@@ -8,6 +8,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
 
 from keys.core.dialect import Dialect
+from proxy.core import idempotency
 from proxy.core.call import Received
 from proxy.core.endpoints import dialect_of
 from proxy.core.sending import without_key
@@ -27,7 +28,8 @@ def receive(request: HttpRequest, runtime: Runtime) -> Received:
     headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
     query = scope.get("query_string", b"").decode("latin-1")
     path = scope["path"]
-    dialect = dialect_of(path, frozenset(name.lower() for name, _ in headers))
+    names = frozenset(name.lower() for name, _ in headers)
+    dialect = dialect_of(path, names)
     return Received(
         request_id=new_request_id(),
         record_id=runtime.recorder.ids.next(time.time_ns() // 1_000_000),
@@ -40,6 +42,7 @@ def receive(request: HttpRequest, runtime: Runtime) -> Received:
         headers=headers,
         body=request.body,
         query_key=_query_key(query) if dialect is Dialect.GEMINI else None,
+        is_keyed=idempotency.NAME in names,
     )
 
 

@@ -34,6 +34,8 @@ from keys.stores.redis import RedisStore, client_of
 from keys.stores.upkeep import goes_on
 from proxy import background
 from proxy.core.call import Call
+from proxy.core.idempotency import Identity
+from proxy.flight import Flight
 from proxy.transport import Guard, Transport
 from routing.snapshot import Keeper
 
@@ -58,6 +60,7 @@ class Runtime:
     threads: ThreadPoolExecutor
     budgets: Budgets
     calls: dict[str, Call] = field(default_factory=dict)
+    flights: dict[Identity, Flight] = field(default_factory=dict)  # keyed calls under way
     usage_refused: set[int] = field(default_factory=set)  # upstreams that do not know stream_options
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = timezone.now

@@ -1,12 +1,12 @@
 """Room six: one durable record per request, slots given back, the key's success reported."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from billing.core.record import Bundle
+from billing.core.record import AnswerRow, Bundle
 from billing.recorder import NotDurableError
 from keys.core.admission import SettleRequest
 from keys.core.classify import classify
@@ -20,12 +20,16 @@ from proxy.core.call import Call
 from proxy.core.chain import Try
 from proxy.core.ending import End
 from proxy.core.errors import Code, Fault
+from proxy.core.idempotency import Keep, pack
 from proxy.runtime import Runtime
 from routing import sessions
 from routing.core.sticky import cached_tokens, owner_of, session_mark
 from routing.core.table import KeyInfo
 from routing.core.views import Pin
+from tenants.encryption import box
 
+Work = Callable[[], Coroutine[Any, Any, None]]
+_AT_ONCE = 1 << 18  # bytes of an answer that are packed without a thread
 NOT_RECORDED = Fault(Code.RECORDING_UNAVAILABLE, "The call could not be recorded; the answer is withheld.", wait_s=5)
 
 
@@ -33,12 +37,15 @@ async def durable(call: Call, runtime: Runtime) -> None:
     """Write the ended call's rows; return once they survive a crash. Raises NotDurableError. Safe to repeat."""
     if call.ending.recorded:
         return
+    answer = await kept(call, runtime) if call.keep is not None else None
     call.ending.recorded = True
     runtime.calls.pop(call.received.request_id, None)
     background.start(give_back(call, runtime))
-    bundle, recorded = bundle_of(call, runtime.clock()), True
+    bundle, recorded = replace(bundle_of(call, runtime.clock()), answer=answer), True
     try:
-        await runtime.recorder.write(bundle)
+        committed = await runtime.recorder.write(bundle)
+        if call.keep is not None and answer is not None:
+            call.keep.committed = committed
     except NotDurableError:
         recorded = False
         raise
@@ -46,6 +53,32 @@ async def durable(call: Call, runtime: Runtime) -> None:
         if runtime.budgets.holds(call.received.request_id):
             # No await here: a client's disconnect would cancel it; the rows are with the recorder by then.
             background.start(settle_budgets(bundle, runtime, recorded=recorded))
+
+
+async def kept(call: Call, runtime: Runtime) -> AnswerRow | None:
+    """Return the row by which a keyed call's answer is given again, None when the call came to nothing."""
+    keep = call.keep
+    if keep is None or not (call.ending.end is End.FINISHED or keep.of_request):
+        return None
+    body = ""
+    if not keep.is_too_large:
+        large = keep.size > _AT_ONCE
+        body = await asyncio.to_thread(_sealed, keep) if large else _sealed(keep)
+    return AnswerRow(
+        line_id=keep.identity.line_id,
+        key_digest=keep.identity.key,
+        body_digest=keep.identity.body,
+        request_id=call.received.request_id,
+        status=keep.status,
+        headers=dict(keep.headers),
+        body=body,
+        created=runtime.now(),
+    )
+
+
+def _sealed(keep: Keep) -> str:
+    """Encrypted here, so that neither the spool file nor the writer's thread has to do with plain text."""
+    return box().encrypt(pack(keep.body()).encode()).decode()
 
 
 async def settle_budgets(bundle: Bundle, runtime: Runtime, *, recorded: bool) -> None:
@@ -67,6 +100,26 @@ async def record_quietly(call: Call, runtime: Runtime) -> None:
         await durable(call, runtime)
     except NotDurableError:
         return
+
+
+async def failed(call: Call, fault: Fault, runtime: Runtime) -> None:
+    """Record a call that got an error."""
+    call.ending.http_status = fault.status
+    call.ending.fail(fault)
+    await record_quietly(call, runtime)
+
+
+async def leave(call: Call, runtime: Runtime) -> None:
+    """Record a call whose client left before anything was under way, or after all was said."""
+    call.ending.cancel()
+    await record_quietly(call, runtime)
+
+
+def hand_over(call: Call, work: Work) -> None:
+    """Let the background end a call that nobody waits for any more; the first one to say so does it."""
+    if not call.ending.recorded and not call.handed_over:
+        call.handed_over = True
+        background.start(work())
 
 
 async def give_back(call: Call, runtime: Runtime) -> None:

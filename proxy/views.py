@@ -6,66 +6,51 @@ than the whole decision, and the body must go through byte for byte.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.views import APIView
 
 from billing.recorder import NotDurableError
 from keys.core.outcome import Reply
-from proxy import background, local, settle
+from proxy import background, idempotent, local, settle
 from proxy.admit import admit
 from proxy.afford import afford
-from proxy.core.answer import SSE, Answer, Passage
-from proxy.core.call import Call, Received
-from proxy.core.chain import Chain
+from proxy.core.answer import Answer, Passage
+from proxy.core.call import Call
 from proxy.core.counting import ESTIMATED_HEADER, count_body, is_upstreams_fault
 from proxy.core.endpoints import Endpoint, Meter, find
-from proxy.core.errors import Code, Fault, Refused, retry_after
+from proxy.core.errors import Code, Fault, Refused
+from proxy.core.idempotency import is_keyed
 from proxy.core.passages import ArrayWriter
 from proxy.core.sending import Inbound
 from proxy.core.translating import passage_of
 from proxy.core.tries import refusal_fault
 from proxy.core.wire.edits import rename_model
-from proxy.core.wire.faults import FaultContext, error_body, error_event
 from proxy.core.wire.reading import KEEPALIVE
 from proxy.failover import Failover
+from proxy.flight import Flight
 from proxy.plan import is_served_by_others, plan
 from proxy.read import read
 from proxy.receive import receive
 from proxy.relay import StreamFailedError, chunks, drain, settled
+from proxy.responses import (
+    INTERNAL,
+    CutShortError,
+    GatewayStream,
+    event_of,
+    fault_response,
+    own_headers,
+    stream_headers,
+)
 from proxy.runtime import Runtime, current
 
 KEEPALIVE_S = 15.0
-INTERNAL = Fault(Code.INTERNAL, "The gateway made a mistake; it has been logged.")
-Work = Callable[[], Coroutine[Any, Any, None]]
-_STREAM_HEADERS = (("cache-control", "no-cache"), ("x-accel-buffering", "no"))
-
-
-class CutShortError(Exception):
-    """An answer of plain bytes broke: the client must see its connection end too early, for want of words."""
-
-
-class GatewayStream(StreamingHttpResponse):
-    """A streamed answer. `close` hands the ending over, by `left`, even when the stream never started."""
-
-    def __init__(self, call: Call, body: AsyncIterator[bytes], left: Work, **options: Any) -> None:
-        super().__init__(body, **options)
-        self._call, self._left = call, left
-
-    def close(self) -> None:
-        """Safe to call twice and from any thread."""
-        super().close()
-        self.hand_over()
-
-    def hand_over(self) -> None:
-        """See that the call is recorded. Safe to call twice and from any thread."""
-        hand_over(self._call, self._left)
 
 
 class ProxyView(APIView):
@@ -92,6 +77,8 @@ class ProxyView(APIView):
         except Refused as refused:
             return fault_response(received, refused.fault)
         call = Call(admitted, endpoint.name, endpoint.is_free, unestimable=endpoint.meter is Meter.MEDIA)
+        if received.is_keyed and is_keyed(endpoint):
+            return await idempotent.answer(call, endpoint, runtime, play)
         runtime.calls[received.request_id] = call
         return await serve(call, endpoint, runtime)
 
@@ -121,7 +108,7 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
             done, _ = await asyncio.wait({opening}, timeout=hold_s)
         except asyncio.CancelledError:
             call.abandoned = True
-            hand_over(call, partial(leave_opening, call, opening, runtime))
+            settle.hand_over(call, partial(leave_opening, call, opening, runtime))
             raise
         if not done:
             body, left = waiting(call, opening, runtime), partial(leave_opening, call, opening, runtime)
@@ -131,21 +118,43 @@ async def serve(call: Call, endpoint: Endpoint, runtime: Runtime) -> HttpRespons
             return await estimate(call, runtime)
         return await respond(call, result, runtime, inbound)
     except asyncio.CancelledError:
-        hand_over(call, partial(leave, call, runtime))
+        settle.hand_over(call, partial(settle.leave, call, runtime))
         raise
     except Exception:
         # A mistake of ours: the caller answers it; it must not cost the record or keep slots.
         call.ending.http_status = INTERNAL.status
         call.ending.fail(INTERNAL)
-        hand_over(call, partial(settle.record_quietly, call, runtime))
+        settle.hand_over(call, partial(settle.record_quietly, call, runtime))
         raise
 
 
-def hand_over(call: Call, work: Work) -> None:
-    """Let the background end a call that nobody waits for any more; the first one to say so does it."""
-    if not call.ending.recorded and not call.handed_over:
-        call.handed_over = True
-        background.start(work())
+async def play(call: Call, endpoint: Endpoint, runtime: Runtime, flight: Flight) -> Fault | None:
+    """Serve a keyed call to all who wait for it; it goes on when they leave. Returns a fault that is yet to be told."""
+    runtime.calls[call.received.request_id] = call
+    response = await serve(call, endpoint, runtime)
+    is_kept = call.keep is not None and call.keep.committed is not None
+    if isinstance(response, HttpResponse):
+        if not is_kept or (flight.begun and call.ending.fault is not None):
+            return call.ending.fault or settle.NOT_RECORDED
+        flight.show(response.status_code, dict(response.items()), response.content)
+    if isinstance(response, GatewayStream):
+        flight.begin(response.status_code, dict(response.items()))
+        await played(call, response, flight)
+    return None
+
+
+async def played(call: Call, response: GatewayStream, flight: Flight) -> None:
+    """Relay a stream to a flight."""
+    try:
+        async with aclosing(response.parts) as parts:
+            async for part in parts:
+                await flight.add(part, is_tail=call.ending.recorded)
+    except CutShortError:
+        flight.is_cut = True
+    finally:
+        response.hand_over()
+    if call.keep is None or call.keep.committed is None:
+        flight.fault = call.ending.fault or settle.NOT_RECORDED
 
 
 def stoppable(call: Call, stop: Callable[[], object]) -> None:
@@ -175,6 +184,9 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
     body_bytes = result.whole
     if result.rename is not None:
         body_bytes = rename_model(body_bytes, result.rename.sent, result.rename.shown)
+    headers = dict(result.headers) | {"content-length": str(len(body_bytes))} | own_headers(call)
+    if call.keep is not None:
+        call.keep.take(result.status, headers, body_bytes)
     call.ending.delivered = True
     call.ending.first_content_ms = call.elapsed_ms(runtime.clock())
     call.chain = call.chain.with_last(replace(result.made, content=True))
@@ -183,18 +195,19 @@ async def respond(call: Call, result: Answer | Fault, runtime: Runtime, inbound:
         await settle.durable(call, runtime)
     except NotDurableError:
         return fault_response(call.received, settle.NOT_RECORDED, call)
-    headers = dict(result.headers) | own_headers(call)
-    headers["content-length"] = str(len(body_bytes))
     return HttpResponse(body_bytes, status=result.status, headers=headers)
 
 
 def streamed(
-    call: Call, body: AsyncGenerator[bytes, None], left: Work, headers: dict[str, str], *, as_array: bool
+    call: Call, body: AsyncGenerator[bytes, None], left: settle.Work, headers: dict[str, str], *, as_array: bool
 ) -> GatewayStream:
     """Return a streamed response; as one JSON array where the client asked for that."""
     if as_array:
         body, headers["content-type"] = arrayed(body), "application/json; charset=utf-8"
-    return GatewayStream(call, body, left, status=call.ending.http_status or 200, headers=headers)
+    status = call.ending.http_status or 200
+    if call.keep is not None:
+        call.keep.begin(status, headers, as_array=as_array)
+    return GatewayStream(body, partial(settle.hand_over, call, left), status=status, headers=headers)
 
 
 async def arrayed(body: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
@@ -220,17 +233,22 @@ async def estimate(call: Call, runtime: Runtime) -> HttpResponseBase:
 
 async def finish_failed(call: Call, fault: Fault, runtime: Runtime) -> HttpResponse:
     """Record a call that got an error, then answer it."""
-    call.ending.http_status = fault.status
-    call.ending.fail(fault)
-    await settle.record_quietly(call, runtime)
-    return fault_response(call.received, fault, call)
+    response = fault_response(call.received, fault, call)
+    if call.keep is not None and fault.is_of_request:
+        call.keep.of_request = True
+        call.keep.take(fault.status, dict(response.items()), response.content)
+    await settle.failed(call, fault, runtime)
+    return response
 
 
 async def stream(call: Call, answer: Answer, passage: Passage, runtime: Runtime) -> AsyncGenerator[bytes, None]:
     """Relay a stream; its last bytes wait for the record."""
     stoppable(call, answer.source.abort)
+    keep = call.keep
     try:
         async for part, is_last in chunks(call, answer, passage, runtime.clock):
+            if keep is not None:
+                keep.add(part)
             shown = await last_part(call, answer, passage, part, runtime) if is_last else part
             if shown:
                 yield shown
@@ -241,7 +259,7 @@ async def stream(call: Call, answer: Answer, passage: Passage, runtime: Runtime)
         yield last
     finally:
         # No await here: a client's disconnect would cancel it. Does nothing when the ending is recorded already.
-        hand_over(call, partial(leave_stream, call, answer, passage, runtime))
+        settle.hand_over(call, partial(leave_stream, call, answer, passage, runtime))
 
 
 async def last_part(call: Call, answer: Answer, passage: Passage, part: bytes, runtime: Runtime) -> bytes:
@@ -267,7 +285,7 @@ async def waiting(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: 
             await asyncio.wait({opening}, timeout=KEEPALIVE_S)
     except (asyncio.CancelledError, GeneratorExit):
         call.abandoned = True
-        hand_over(call, partial(leave_opening, call, opening, runtime))
+        settle.hand_over(call, partial(leave_opening, call, opening, runtime))
         raise
     result = opened(call, opening)
     if isinstance(result, Fault):
@@ -299,12 +317,6 @@ async def end_broken(
     return passage.broken(fault.status, fault.code.value, fault.message, call.received.request_id)
 
 
-async def leave(call: Call, runtime: Runtime) -> None:
-    """The client left before anything was under way, or after all was said."""
-    call.ending.cancel()
-    await settle.record_quietly(call, runtime)
-
-
 async def leave_opening(call: Call, opening: "asyncio.Task[Answer | Fault]", runtime: Runtime) -> None:
     """The client left while failover was at work: let the attempt under way say what it used, within bounds."""
     call.abandoned = True
@@ -331,51 +343,3 @@ async def leave_stream(call: Call, answer: Answer, passage: Passage, runtime: Ru
     else:
         settle.aborted(call, answer.made)
     await settle.record_quietly(call, runtime)
-
-
-def own_headers(call: Call) -> dict[str, str]:
-    """Return the headers that every answer carries."""
-    dropped = {"x-pointsman-dropped": ", ".join(call.dropped)} if call.dropped else {}
-    return dropped | {
-        "x-request-id": call.received.request_id,
-        "request-id": call.received.request_id,
-        "x-pointsman-attempts": str(len(call.chain.attempts)),
-        "x-pointsman-session": call.session,
-    }
-
-
-def stream_headers(call: Call, upstream: Any, content_type: str = SSE) -> dict[str, str]:
-    """Return the headers of a streamed answer."""
-    headers = dict(upstream) | dict(_STREAM_HEADERS) | own_headers(call)
-    headers["content-type"] = content_type
-    return headers
-
-
-def event_of(call: Call, fault: Fault) -> bytes:
-    """Return a fault as the last event of a stream."""
-    context = FaultContext(request_id=call.received.request_id, model=call.model, retry_s=fault.wait_s)
-    return error_event(call.received.dialect, fault.status, fault.code.value, fault.message, fault.kind, context)
-
-
-def fault_response(received: Received, fault: Fault, call: Call | None = None) -> HttpResponse:
-    """Return a fault in the dialect of the path."""
-    chain = call.chain if call is not None else Chain()
-    headers = {
-        "content-type": fault.content_type,
-        "x-request-id": received.request_id,
-        "request-id": received.request_id,
-        "x-pointsman-attempts": str(len(chain.attempts)),
-        "x-pointsman-session": call.session if call is not None else "none",
-        **fault.headers(),
-    }
-    body = fault.body
-    if body is None:
-        context = FaultContext(
-            request_id=received.request_id,
-            param=fault.param,
-            daily=fault.code is Code.BUDGET_SPENT,
-            retry_s=fault.wait_s if fault.wait_s is None else max(fault.wait_s, retry_after(fault.wait_s)),
-        )
-        body = error_body(received.dialect, fault.status, fault.code.value, fault.message, fault.kind, context)
-    headers["content-length"] = str(len(body))
-    return HttpResponse(body, status=fault.status, headers=headers)

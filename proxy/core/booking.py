@@ -230,6 +230,7 @@ def _record(call: Call, made: Try | None, usage: Usage, day: date, clock_s: floa
         **_tokens(usage),
         usage_flags=list(usage.flags),
         currency=admitted.tenant.currency,
+        replay_of=call.replay_of,
     )
 
 

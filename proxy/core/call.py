@@ -11,6 +11,7 @@ from keys.core.policy import Policy
 from proxy.core.chain import Chain, Target
 from proxy.core.ending import Ending
 from proxy.core.errors import Fault
+from proxy.core.idempotency import Keep
 from routing.core.decision import Decision
 from routing.core.facts import Facts
 from routing.core.memory import Memory
@@ -33,6 +34,7 @@ class Received:
     headers: tuple[tuple[str, str], ...] = field(repr=False)
     body: bytes = field(default=b"", repr=False)
     query_key: str | None = field(default=None, repr=False)
+    is_keyed: bool = False  # has an idempotency key
 
 
 @valueclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Call:
     stopped: Fault | None = None  # a person aborted it; what the client gets
     began: datetime | None = None  # when the last attempt was sent
     unreported: bool = False  # the last attempt's outcome was not told to the state store yet
+    keep: Keep | None = None  # what it leaves for those who ask again, when it has an idempotency key
+    replay_of: str = ""  # the request whose answer it gets
 
     @property
     def received(self) -> Received:

@@ -20,6 +20,7 @@ class Code(StrEnum):
     MODEL_NOT_FOUND = "model_not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     PINNED_ELSEWHERE = "pinned_elsewhere"
+    ANSWER_NOT_KEPT = "answer_not_kept"
     BODY_TOO_LARGE = "body_too_large"
     IDEMPOTENCY_MISMATCH = "idempotency_mismatch"
     UPGRADE_REFUSED = "upgrade_refused"
@@ -37,6 +38,7 @@ class Code(StrEnum):
     ABORTED = "aborted"
     NOT_READY = "not_ready"
     RECORDING_UNAVAILABLE = "recording_unavailable"
+    IDEMPOTENCY_UNAVAILABLE = "idempotency_unavailable"
     INTERNAL = "internal_error"
 
 
@@ -51,6 +53,7 @@ STATUS: Mapping[Code, int] = {
     Code.MODEL_NOT_FOUND: 404,
     Code.METHOD_NOT_ALLOWED: 405,
     Code.PINNED_ELSEWHERE: 409,
+    Code.ANSWER_NOT_KEPT: 409,
     Code.BODY_TOO_LARGE: 413,
     Code.IDEMPOTENCY_MISMATCH: 422,
     Code.UPGRADE_REFUSED: 426,
@@ -68,6 +71,7 @@ STATUS: Mapping[Code, int] = {
     Code.ABORTED: 503,
     Code.NOT_READY: 503,
     Code.RECORDING_UNAVAILABLE: 503,
+    Code.IDEMPOTENCY_UNAVAILABLE: 503,
     Code.INTERNAL: 500,
 }
 
@@ -113,9 +117,14 @@ class Fault:
         return self.status_override if self.status_override is not None else STATUS[self.code]
 
     @property
+    def is_of_request(self) -> bool:
+        """Whether an upstream found the request itself at fault: asked again it would say the same."""
+        return self.code in _OF_THE_REQUEST
+
+    @property
     def kind(self) -> str:
         """The `type` in dialects where it is free: the gateway's own, or the upstream's word for a bad request."""
-        return "invalid_request_error" if self.code in _OF_THE_REQUEST else "gateway_error"
+        return "invalid_request_error" if self.is_of_request else "gateway_error"
 
     def headers(self) -> dict[str, str]:
         """Return the headers that tell a client how to go on."""

@@ -10,6 +10,7 @@ from keys.core.dialect import Dialect
 from proxy.core import headers
 from proxy.core.answer import Rename
 from proxy.core.endpoints import Content, Endpoint
+from proxy.core.idempotency import NAME, upstream_key
 from proxy.core.ruled import ruled
 from proxy.core.translating import STREAMED_GEMINI, operation_of, read_form, write_for
 from proxy.core.wire.edits import ask_for_usage, asks_for_usage, replace_member
@@ -36,6 +37,7 @@ class Inbound:
     stream: bool
     boundary: bytes = b""  # of a form
     as_array: bool = False  # Gemini without alt=sse: the stream is one JSON array
+    seed: str = ""  # of the attempts' idempotency keys; "" = they have none
 
 
 @valueclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def prepare(
     injected = usage_option and _must_ask(inbound)
     if injected:
         body = ask_for_usage(body)
-    own = credential(upstream.dialect, upstream.auth, key.secret) | dict(upstream.headers)
+    own = _keyed(inbound, key, body) | credential(upstream.dialect, upstream.auth, key.secret) | dict(upstream.headers)
     return Prepared(
         url=_url(inbound, upstream, model),
         operation=inbound.endpoint.name,
@@ -118,7 +120,8 @@ def _translated(
     operation = operation_of(upstream.dialect, stream=inbound.stream)
     path = f"models/{quote(model, safe='/')}:{operation}" if upstream.dialect is Dialect.GEMINI else operation
     query = "?alt=sse" if operation == STREAMED_GEMINI else ""
-    own = credential(upstream.dialect, upstream.auth, key.secret) | {"content-type": "application/json"}
+    own = _keyed(inbound, key, written.body) | credential(upstream.dialect, upstream.auth, key.secret)
+    own["content-type"] = "application/json"
     if upstream.dialect is Dialect.ANTHROPIC:
         # The newer version refuses sampling parameters, which a translation may carry.
         own["anthropic-version"] = "2023-06-01"
@@ -131,6 +134,10 @@ def _translated(
         form=form,
         dropped=written.dropped,
     )
+
+
+def _keyed(inbound: Inbound, key: KeyInfo, body: bytes) -> dict[str, str]:
+    return {NAME: upstream_key(inbound.seed, key.id, body)} if inbound.seed else {}
 
 
 def _must_ask(inbound: Inbound) -> bool:
