@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from billing.admin.periods import PeriodFilter
+from billing.admin.searching import found
 from billing.adminmoney import amount, tokens
 from billing.chain import chain_of
 from billing.models import Attempt, RequestRecord
@@ -61,7 +62,7 @@ class RequestRecordAdmin(ReadOnlyAdmin):
     list_filter = (PeriodFilter, "status", LineFilter, ("tenant", ScopedRelatedFilter), "priced", "estimated")
     list_select_related = ("tenant",)
     search_fields = ("request_id",)
-    search_help_text = gettext_lazy("A whole request id.")
+    search_help_text = gettext_lazy("A request id, or the exact name of a model, line or key.")
     extra_lookups = frozenset(
         {"gateway_key_id", "upstream_key_id", "upstream", "model_served", "day", "day__gte", "day__lte", "day__lt"}
     )
@@ -74,11 +75,15 @@ class RequestRecordAdmin(ReadOnlyAdmin):
         tenants = reach.tenants(EVERYONE)
         return ("-day", "-pk") if not reach.operator and len(tenants) == 1 else ("-pk",)
 
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Name the team to those who see several."""
+        reach = self.reach(request)
+        if not reach.operator and len(reach.tenants(EVERYONE)) <= 1:
+            return self.list_display
+        return (*self.list_display[:2], "tenant", *self.list_display[2:])
+
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        """Find a request by its whole id: the unique index answers."""
-        del request
-        term = search_term.strip()
-        return (queryset.filter(request_id=term) if term else queryset), False
+        return found(queryset, search_term, self.reach(request)), False
 
     def get_fields(self, _request: HttpRequest, _obj: Any = None) -> Any:
         return ("request_id",)
@@ -123,7 +128,10 @@ class RequestRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("ending"))
     def state(self, row: RequestRecord) -> SafeString:
-        return status_chip(row)
+        if row.status == RequestRecord.Status.FINISHED:
+            return status_chip(row)
+        said = " · ".join(filter(None, (str(row.http_status or ""), row.error_code)))
+        return format_html("{}<br><small>{}</small>", status_chip(row), said)
 
     @admin.display(description=gettext_lazy("served by"))
     def served_by(self, row: RequestRecord) -> Any:
