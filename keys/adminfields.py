@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from keys.core.policy import PRESETS
+from keys.core.policy import PRESETS, Policy
 from keys.core.policy_check import LONGEST_SILENCE_S, policy_problems
+from keys.policy_words import presets_in_words
 from tenants.corewords import core_words
 from tenants.formfields import LinesField, PairsField
 
@@ -100,10 +104,17 @@ class ModelListField(LinesField):
 
 
 class PolicyWidget(forms.MultiWidget):
-    """A preset, and single numbers below it."""
+    """A preset with what it does in words, and single numbers below it. `base`: what holds when none is chosen.
 
-    def __init__(self, attrs: Any = None) -> None:
-        presets = [("", _("as inherited"))] + [(name, name) for name in PRESETS]
+    All presets are explained; a static script leaves the chosen one to be seen.
+    """
+
+    class Media:
+        js = ("pointsman/policy.js",)
+
+    def __init__(self, base: Any = "", attrs: Any = None) -> None:
+        self.base = base
+        presets = [("", _("none chosen"))] + [(name, name) for name in PRESETS]
         area = forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "placeholder": "cool_429_s = 60"})
         super().__init__([forms.Select(choices=presets), area], attrs)
 
@@ -113,19 +124,49 @@ class PolicyWidget(forms.MultiWidget):
         rest = {name: inner for name, inner in value.items() if name != "preset"}
         return [value.get("preset", ""), "\n".join(f"{name} = {show_scalar(inner)}" for name, inner in rest.items())]
 
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        """Put the words between the choice and the numbers."""
+        shown = value if isinstance(value, list) else self.decompress(value)
+        own = (attrs or {}).get("id", f"id_{name}")
+        parts = [
+            widget.render(f"{name}_{place}", part, {**(attrs or {}), "id": f"{own}_{place}"}, renderer)
+            for place, (widget, part) in enumerate(zip(self.widgets, shown, strict=True))
+        ]
+        base = format_html('<div class="preset-words" data-preset=""><p>{}</p></div>', self.base) if self.base else ""
+        words = format_html_join("", "{}", ((_preset(*each),) for each in presets_in_words()))
+        return format_html(
+            '<div class="policy" data-policy>{}{}{}{}{}</div>', parts[0], base, words, parts[1], _field_names()
+        )
+
+
+def _preset(name: str, sentences: list[str]) -> SafeString:
+    items = format_html_join("", "<li>{}</li>", ((sentence,) for sentence in sentences))
+    return format_html(
+        '<div class="preset-words" data-preset="{}"><strong>{}</strong><ul>{}</ul></div>', name, name, items
+    )
+
+
+def _field_names() -> SafeString:
+    pairs = ((each.name, "–" if each.default is None else show_scalar(each.default)) for each in fields(Policy))
+    items = format_html_join(" ", "<li><code>{} = {}</code></li>", pairs)
+    return format_html(
+        '<details class="policy-names"><summary>{}</summary><ul>{}</ul></details>',
+        _("What may be written here, with the standard values"),
+        items,
+    )
+
 
 class PolicyField(forms.MultiValueField):
-    """A failover policy: a preset and any field of `keys.core.policy.Policy`."""
+    """A failover policy: a preset and any field of `keys.core.policy.Policy`. `base` as in PolicyWidget."""
 
-    widget = PolicyWidget
-
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, base: Any = "", **options: Any) -> None:
         presets = [("", "")] + [(name, name) for name in PRESETS]
-        fields = (
+        parts = (
             forms.ChoiceField(choices=presets, required=False),
             PairsField(read=read_scalar, show=show_scalar),
         )
-        super().__init__(fields, **{"required": False, "require_all_fields": False, **options})
+        widget = PolicyWidget(base)
+        super().__init__(parts, **{"required": False, "require_all_fields": False, "widget": widget, **options})
 
     def compress(self, data_list: Any) -> dict[str, Any]:
         if not data_list:

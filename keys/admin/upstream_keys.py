@@ -46,6 +46,9 @@ class UpstreamKeyForm(ScopedForm):
     new_secret = SecretField(label=gettext_lazy("secret"))
     policy = PolicyField(
         label=gettext_lazy("failover policy"),
+        base=gettext_lazy(
+            "None chosen: the key does as the group says that a request came by, but for what is written here."
+        ),
         help_text=gettext_lazy("What this key does otherwise than its group: one a line, name = value."),
     )
 

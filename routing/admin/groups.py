@@ -20,6 +20,7 @@ from tenants.scoping import OPERATIONS
 class GroupForm(ScopedForm):
     policy = PolicyField(
         label=gettext_lazy("failover policy"),
+        base=gettext_lazy("None chosen: the numbers of “standard”, but for what is written here."),
         help_text=gettext_lazy("A preset, and what differs from it: one a line, name = value."),
     )
 
