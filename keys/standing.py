@@ -1,18 +1,22 @@
 """How keys stand at the moment, for pages: the persisted states of just these keys, and the chip for each."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
+from keys.core.counts import Counts
 from keys.core.outcome import Cause
 from keys.core.pool import Pool, Sheet, pool_of_rows
 from keys.core.report import account_target, key_target
 from keys.core.state import Status
 from keys.models import StoredState, UpstreamKey
-from tenants.adminchips import chip
+from tenants.adminchips import chip, duration
 
+STALE = timedelta(hours=24)  # probes come every few minutes: a day without any means that they do not work here
 _BATCH = 400
 
 
@@ -72,8 +76,44 @@ def state_chip(key: UpstreamKey, sheet: Sheet, now: datetime) -> SafeString:
             return chip("bad", _("dead"), title=why)
         case Status.COOLING:
             return chip("wait", _("cooling"), title=why, until=now + timedelta(seconds=sheet.cooling_left_s))
+        case Status.HEALTHY if sheet.models:
+            n = len(sheet.models)
+            word = ngettext("healthy but for %(n)s model", "healthy but for %(n)s models", n) % {"n": n}
+            return chip("good", word, title="; ".join(f"{rest.model}: {rest.why}" for rest in rests_of(sheet, now)))
         case Status.HEALTHY:
             return chip("good", _("healthy"), title=_("next call decides") if sheet.half_open else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A model that a key does not serve until then; `left` is the time till then in words."""
+
+    model: str
+    why: str
+    until: datetime
+    left: str
+
+
+def rests_of(sheet: Sheet, now: datetime) -> list[Rest]:
+    """Return the models that rest, the longest rest last."""
+    found = []
+    for name, rest in sheet.models.items():
+        left_s = float(rest["left_s"])
+        until = now + timedelta(seconds=left_s)
+        found.append(Rest(name, cause_words(str(rest["reason"])), until, duration(left_s)))
+    return sorted(found, key=lambda rest: rest.until)
+
+
+def stale_since(key: UpstreamKey, counts: Counts, now: datetime) -> datetime | None:
+    """Return the last sign of life of a spare that nobody has used or tested for STALE; None for any other key.
+
+    A key without any sign counts from its creation. One that fails is no spare, and one that is off is not asked.
+    """
+    if not key.enabled or counts.calls_24h(now):
+        return None
+    signs = (key.created, key.probed, counts.last_served)
+    last = max(sign for sign in signs if sign is not None)
+    return last if now - last > STALE else None
 
 
 def why_words(sheet: Sheet) -> str:

@@ -112,6 +112,14 @@ class FigureBoard:
             remaining=remaining,
         )
 
+    def left(self, key_id: int, caps: Caps, now: datetime) -> dict[str, int]:
+        """What each cap of a key leaves now, by the cap's name: calls, tokens (tpm), calls at once (concurrency)."""
+        at, target = now.timestamp(), key_target(key_id)
+        rooms = {s.name: max(0, limit - self._gate.window(target, s).sum_at(at)) for s, limit in caps.windows()}
+        if caps.concurrency is not None:
+            rooms["concurrency"] = max(0, caps.concurrency - self.in_flight(key_id, now))
+        return rooms
+
     def in_flight(self, key_id: int, now: datetime) -> int:
         """Attempts under way with a key, in all processes."""
         peers = (flying for heard, flying in self._peers.values() if (now - heard).total_seconds() <= PEER_KEPT_S)

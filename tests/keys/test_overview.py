@@ -1,13 +1,16 @@
 import json
 from datetime import timedelta
+from io import StringIO
 
 import pytest
+from django.core.management import call_command
 
-from keys.core.outcome import Cause
+from keys.core.counts import Counts
+from keys.core.outcome import Cause, Outcome, Scope, Verdict
 from keys.core.state import KeyState, Rest, Status
 from keys.core.stored import dumped
 from keys.models import StoredState
-from keys.overview import dumps, overview
+from keys.overview import dumps, overview, text_lines
 from tests.factories import NOON, AccountFactory, TenantFactory, UpstreamFactory, UpstreamKeyFactory
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +84,47 @@ def test_no_secret_is_in_it(key):
     text = dumps(overview(now=NOON))
     assert json.loads(text)[0]["tail"] == "456789"
     assert "0123456789abcdef" not in text
+
+
+class TestLines:
+    """What `manage.py pool` prints."""
+
+    def lines(self, now=NOON):
+        return list(text_lines(overview(now=now)))
+
+    def test_nothing_is_nothing(self):
+        assert self.lines() == []
+
+    def test_one_of_each_is_singular(self, key):
+        rest = Rest("gpt-4o", UNTIL, Cause.MODEL_UNAVAILABLE)
+        counts = Counts()
+        counts.add(Outcome(Cause.SERVED, Verdict.ANSWERED, Scope.NONE), NOON)
+        state = dumped(KeyState(strikes=1, trips=1, models=(rest,)))
+        StoredState.objects.create(target=f"key:{key.pk}", data={"state": state, "counts": counts.dumped()})
+        assert self.lines() == [
+            "acme/relay a1 (…456789): healthy; gpt-4o rests 90 s, model_unavailable; 1 strike; 1 trip; "
+            "1 call, 0% failed in the last hour",
+            "1 key: 1 healthy",
+        ]
+
+    def test_several_are_plural_and_counted_by_state(self, key):
+        UpstreamKeyFactory(upstream=key.upstream, name="b2", enabled=False, secret="sk-0123456789abcdef0123400000")
+        counts = Counts()
+        for _ in range(2):
+            counts.add(Outcome(Cause.SERVER_ERROR, Verdict.NEXT, Scope.KEY, message="boom"), NOON)
+        state = KeyState(status=Status.COOLING, cause=Cause.SERVER_ERROR, until=UNTIL, since=NOON, strikes=2, trips=2)
+        StoredState.objects.create(target=f"key:{key.pk}", data={"state": dumped(state), "counts": counts.dumped()})
+        assert self.lines() == [
+            "acme/relay a1 (…456789): cooling 90 s, server_error; 2 strikes; 2 trips; "
+            "2 calls, 100% failed in the last hour; last error: server_error: boom",
+            "acme/relay b2 (…400000): off (healthy); 0 calls, 0% failed in the last hour",
+            "2 keys: 1 cooling, 1 off",
+        ]
+
+    def test_the_command_prints_them(self, key):
+        out = StringIO()
+        call_command("pool", stdout=out)
+        assert out.getvalue().splitlines()[-1] == "1 key: 1 healthy"
 
 
 def test_its_queries_do_not_grow_with_the_keys(key, django_assert_num_queries):

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils.timezone import now
 
-from keys.overview import dumps, overview
+from keys.overview import dumps, overview, text_lines
 
 
 class Command(BaseCommand):
@@ -25,11 +25,5 @@ class Command(BaseCommand):
             return
         if not rows:
             self.stdout.write("There are no upstream keys yet.")
-        for row in rows:
-            left = f" {row['cooling_left_s']:.0f} s" if row["cooling_left_s"] else ""
-            self.stdout.write(
-                f"{row['tenant']}/{row['upstream']} {row['key']} (…{row['tail']}): {row['status']}{left}"
-                f" {row['reason']}".rstrip()
-                + f"; {row['calls']} calls, {row['failure_rate_1h']:.0%} failed in the last hour"
-                + (f"; last error: {row['last_error']}" if row["last_error"] else "")
-            )
+        for line in text_lines(rows):
+            self.stdout.write(line)

@@ -79,13 +79,42 @@
     });
   }
 
-  // A fragment is fetched and put in place; not while somebody works inside it or looks elsewhere.
+  // A fragment is fetched and put in place, part by part where it names its parts: only what says something new is
+  // written, and never under the focus. Other rows than before are put in whole, when nobody works or points there.
+  function face(part) {
+    const copy = part.cloneNode(true);
+    copy.querySelectorAll("input[name=csrfmiddlewaretoken]").forEach(function (field) { field.remove(); });
+    copy.querySelectorAll(".countdown").forEach(function (spot) {
+      spot.textContent = "";
+      spot.dataset.until = String(Math.round(Date.parse(spot.dataset.until) / 3000));
+    });
+    return copy.innerHTML;
+  }
+  function names(parts) {
+    return parts.map(function (part) { return part.dataset.part; }).join();
+  }
+  function renew(whole, text) {
+    const fresh = document.createElement("template");
+    fresh.innerHTML = text;
+    const old = Array.from(whole.querySelectorAll("[data-part]"));
+    const next = Array.from(fresh.content.querySelectorAll("[data-part]"));
+    if (old.length && names(old) === names(next)) {
+      old.forEach(function (part, place) {
+        if (face(part) !== face(next[place]) && !part.contains(document.activeElement)) {
+          part.replaceChildren.apply(part, Array.from(next[place].childNodes));
+        }
+      });
+    } else if (!whole.contains(document.activeElement) && !whole.matches(":hover")) {
+      whole.replaceChildren(fresh.content);
+    }
+    tick();
+  }
   document.querySelectorAll("[data-refresh]").forEach(function (part) {
     setInterval(function () {
-      if (document.hidden || part.contains(document.activeElement) || part.matches(":hover")) { return; }
+      if (document.hidden) { return; }
       fetch(part.dataset.refresh, { credentials: "same-origin", redirect: "error" })
         .then(function (answer) { return answer.ok ? answer.text() : null; })
-        .then(function (text) { if (text !== null) { part.innerHTML = text; tick(); } })
+        .then(function (text) { if (text !== null) { renew(part, text); } })
         .catch(function () { /* the next round tries again */ });
     }, 1000 * Number(part.dataset.every));
   });
