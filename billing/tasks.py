@@ -6,7 +6,7 @@ from datetime import timedelta
 from celery import shared_task
 from django.utils.timezone import now
 
-from billing import forecasting, rollups, statements, thresholds, watching
+from billing import answers, forecasting, rollups, statements, thresholds, watching
 
 CLOSE_AFTER = timedelta(days=3)
 
@@ -47,6 +47,12 @@ def measure_outputs() -> None:
 def forecast() -> None:
     """Look ahead for every line and account, and tell of money that runs out."""
     forecasting.forecast_all(now=now())
+
+
+@shared_task(ignore_result=True)
+def drop_answers() -> None:
+    """Delete answers that were kept for idempotency keys a day ago."""
+    answers.drop_old(now=now())
 
 
 @shared_task(ignore_result=True)

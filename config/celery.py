@@ -40,6 +40,7 @@ PERIODIC: dict[str, Periodic] = {
     "forecast": _every(1800, "billing.tasks.forecast"),
     "watch-money": _every(60, "billing.tasks.watch_money"),
     "watch-failures": _every(30, "billing.tasks.watch_failures"),
+    "drop-answers": _every(3600, "billing.tasks.drop_answers"),
     "close-months": _every(24 * 3600, "billing.tasks.close_months"),
 }
 app.conf.beat_schedule = PERIODIC

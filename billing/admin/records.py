@@ -101,6 +101,7 @@ class RequestRecordAdmin(ReadOnlyAdmin):
                 "state": status_chip(row),
                 "mark": charge_mark(row),
                 "chain": chain_of(row, attempts),
+                "original": self._original(request, row),
                 "json": _json(explained(row, attempts)),
                 "decision_json": _json(row.decision),
                 "usage": _usage(row),
@@ -109,6 +110,13 @@ class RequestRecordAdmin(ReadOnlyAdmin):
                 "may_dry_run": self.reach(request).allows(row.tenant_id, OPERATIONS),
             }
         return super().change_view(request, object_id, form_url, extra)
+
+    def _original(self, request: HttpRequest, row: RequestRecord) -> int | None:
+        """Return the request whose answer a replay gave again."""
+        if not row.replay_of:
+            return None
+        found = self.get_queryset(request).filter(tenant=row.tenant_id, request_id=row.replay_of)
+        return found.values_list("pk", flat=True).first()
 
     # --- columns ---
 
