@@ -29,7 +29,7 @@ from keys.core.redact import redact
 from keys.core.report import account_target, key_target
 from keys.core.state import KeyState, Status
 from keys.core.stored import loaded
-from keys.models import BalanceReading, BalanceWatch, StateInbox, StoredState, UpstreamKey
+from keys.models import Account, BalanceReading, BalanceWatch, StateInbox, StoredState, UpstreamKey
 from keys.outbound import fetch
 
 EVERY = timedelta(minutes=10)
@@ -215,3 +215,8 @@ def _payload(url: str, headers: Mapping[str, str]) -> Payload | Unreadable:
     if answer.status in _REFUSED:
         return Unreadable(f"answered {answer.status}: the key may not read its balance there")
     return parsed(answer.body) if answer.ok else Unreadable(f"answered {answer.status}")
+
+
+def read_soon(account: Account) -> None:
+    """Forget what was read elsewhere and have the next sweep read anew: the address has changed."""
+    BalanceWatch.objects.filter(account=account).delete()

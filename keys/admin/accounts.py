@@ -1,13 +1,16 @@
 """Accounts: keys that share one balance or quota."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from keys.balances import read_soon
+from keys.balancewords import balance_cell, balance_story, watch_of
 from keys.core.addresses import url_problem
 from keys.hosts import HostVerdict, judge_address
 from keys.models import Account, UpstreamKey
@@ -23,6 +26,12 @@ class AccountForm(ScopedForm):
     class Meta:
         model = Account
         fields = "__all__"
+        help_texts: ClassVar = {
+            "balance_url": gettext_lazy(
+                "Where a key of this account is told what is left, such as https://relay.example/api/usage/token/."
+                " Empty: asked at OpenRouter, DeepSeek and Moonshot, elsewhere not."
+            )
+        }
 
     def clean_balance_url(self) -> str:
         """Hold the address to the same rules as an upstream's."""
@@ -54,9 +63,9 @@ class KeyRows(LinkedRows):
 class AccountAdmin(TenantScopedAdmin):
     form = AccountForm
     readers = OPERATIONS
-    list_display = ("name", "tenant", "credit", "quota_timezone")
+    list_display = ("name", "tenant", "credit", "money_left", "quota_timezone")
     list_filter = (("tenant", ScopedRelatedFilter),)
-    list_select_related = ("tenant",)
+    list_select_related = ("tenant", "balance")
     search_fields = ("name",)
     autocomplete_fields = ("tenant",)
     hidden_values = frozenset({"balance_url"})
@@ -66,11 +75,12 @@ class AccountAdmin(TenantScopedAdmin):
         (
             gettext_lazy("Credit"),
             {
-                "fields": (("credit_amount", "credit_currency", "credit_period"), "balance_url"),
+                "fields": (("credit_amount", "credit_currency", "credit_period"), "balance_url", "story"),
                 "description": gettext_lazy("What may be spent here before the provider stops; empty = not known."),
             },
         ),
     )
+    readonly_fields = ("story",)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Look the host up before the transaction begins."""
@@ -82,6 +92,19 @@ class AccountAdmin(TenantScopedAdmin):
         made = super().get_form(request, obj, change, **kwargs)
         made.verdict = getattr(request, "host_verdict", None)  # type: ignore[attr-defined]  # made for this request
         return made
+
+    def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if "balance_url" in form.changed_data:
+            read_soon(obj)
+
+    @admin.display(description=gettext_lazy("balance"))
+    def money_left(self, row: Account) -> SafeString:
+        return balance_cell(watch_of(row))
+
+    @admin.display(description=gettext_lazy("balance"))
+    def story(self, row: Account) -> SafeString:
+        return balance_story(watch_of(row) if row.pk else None)
 
     @admin.display(description=gettext_lazy("credit"))
     def credit(self, row: Account) -> str:

@@ -29,6 +29,8 @@ PAGELESS = {
     "billing.KeyHour",
     "billing.RollupMark",
     "billing.OutputSize",
+    "keys.BalanceWatch",  # on its account's page
+    "keys.BalanceReading",
 }
 OPERATOR_ONLY = {"auth.User", "keys.WordingRule"}
 SHARED = {"billing.ExchangeRate"}
