@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from config.pages.gauges import Gauge, gauges
 from keys.admin.upstream_keys import key_actions
+from keys.balancewords import notes_of as balance_notes
 from keys.core.counts import BUCKETS, Counts, bucket_of
 from keys.core.policy import Policy, overridden
 from keys.core.pool import Pool, Sheet
@@ -99,7 +100,7 @@ def blocks(tenants: Sequence[Tenant], writable: frozenset[int], moment: datetime
     """Return the upstreams with their keys, in the order of names. Four queries whatever the size."""
     keys = list(
         UpstreamKey.objects.for_tenants(tenants)
-        .select_related("upstream__tenant", "account")
+        .select_related("upstream__tenant", "account__balance", "balance")
         .defer("secret")
         .order_by("upstream__tenant__slug", "upstream__name", "upstream_id", "name")
     )
@@ -127,7 +128,7 @@ def _row(key: UpstreamKey, pool: Pool, gauge: Gauge | None, *, may: bool) -> Row
         hour=(sum(calls for calls, _failed in hour), sum(failed for _calls, failed in hour)),
         caps=_caps(key, gauge),
         rests=rests_of(sheet, moment),
-        notes=_notes(gauge),
+        notes=[*_notes(gauge), *balance_notes(key)],
         actions=key_actions(key, sheet) if may else (),
     )
 

@@ -104,3 +104,17 @@ class TestPages:
         assert BalanceWatch.objects.count() == 1
         assert operator.post(url, {**form, **inline, "balance_url": "https://93.184.216.34/b"}).status_code == 302
         assert BalanceWatch.objects.count() == 0
+
+    def test_the_pool_tells_it_at_each_key(self, operator, django_assert_max_num_queries):
+        account = AccountFactory()
+        upstream = UpstreamFactory(tenant=account.tenant)
+        for _ in range(2):
+            UpstreamKeyFactory(upstream=upstream, account=account)
+        lone = UpstreamKeyFactory(upstream=upstream)
+        watch(account, error="answered 500")
+        BalanceWatch.objects.create(tenant=account.tenant, upstream_key=lone, amount=3, currency="CNY")
+        with django_assert_max_num_queries(12):
+            page = operator.get(reverse("admin:pool")).content.decode()
+        assert page.count("Balance: 12.50 USD left") == 2
+        assert page.count("Balance not read: answered 500") == 2
+        assert page.count("Balance: 3.00 CNY left") == 1
