@@ -110,7 +110,7 @@ class PolicyWidget(forms.MultiWidget):
     """
 
     class Media:
-        js = ("pointsman/policy.js",)
+        js = (forms.Script("pointsman/policy.js", defer=True),)
 
     def __init__(self, base: Any = "", attrs: Any = None) -> None:
         self.base = base

@@ -131,10 +131,10 @@ def first_free_place(route: Any) -> int | None:
     pk = route.pk if isinstance(route, Route) else route
     if pk is None or not str(pk).isdigit():
         return None
-    for rule in RoutingRule.objects.filter(route_id=int(pk)).order_by("position", "pk"):
+    for rank, rule in enumerate(RoutingRule.objects.filter(route_id=int(pk)).order_by("position", "pk")):
         decides = rule.group_id is not None or rule.upstream_id is not None or rule.deny
         if rule.enabled and decides and not rule.proceed and not rule.when:
-            return rule.position
+            return rank
     return None
 
 

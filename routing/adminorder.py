@@ -99,16 +99,29 @@ class OrderedFormSet(ScopedFormSet):
         """Save the rows, then number them."""
         saved = super().save(commit)
         if commit:
-            settle(self.model, self.instance, self.fk.name, self._moves())
+            settle(self.model, self.instance, self.fk.name, self._wanted())
         return saved
 
-    def _moves(self) -> dict[int, int]:
-        moves = {}
-        for form in self.initial_forms:
-            before, after = form.initial.get("position"), form.cleaned_data.get("position")
-            if form.instance.pk is not None and "position" in form.changed_data and after is not None:
-                moves[form.instance.pk] = 1 if after > (before or 0) else -1
-        return moves | {form.instance.pk: -1 for form in self.extra_forms if form.instance.pk is not None}
+    def add_fields(self, form: Any, index: int | None) -> None:
+        """Show a row's rank: rows that something else removed leave gaps in what is stored."""
+        super().add_fields(form, index)
+        if form.instance.pk in self._ranks:
+            form.initial["position"] = self._ranks[form.instance.pk]
+
+    @cached_property
+    def _ranks(self) -> dict[int, int]:
+        return {row.pk: rank for rank, row in enumerate(self.get_queryset())}
+
+    def _wanted(self) -> dict[int, tuple[int, int]]:
+        """Return what the numbers say, by id; see `settle`."""
+        wanted = {}
+        for form in self.forms:
+            place = getattr(form, "cleaned_data", {}).get("position")
+            if form.instance.pk is None or place is None:
+                continue
+            rank = self._ranks.get(form.instance.pk, LAST)
+            wanted[form.instance.pk] = (place, (place > rank) - (place < rank))
+        return wanted
 
     def _columns(self) -> set[str]:
         return {field.name for field in self.model._meta.fields}
@@ -142,7 +155,8 @@ class OrderedAdmin(TenantScopedAdmin):
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        self._settle(getattr(form.instance, self.owned_through), {} if change else {form.instance.pk: -1})
+        row = form.instance
+        self._settle(getattr(row, self.owned_through), {} if change else {row.pk: (row.position, -1)})
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         owner = getattr(obj, self.owned_through)
@@ -156,5 +170,5 @@ class OrderedAdmin(TenantScopedAdmin):
         for owner in sorted(owners, key=lambda owner: owner.pk):
             self._settle(owner)
 
-    def _settle(self, owner: Model, moves: Mapping[int, int] | None = None) -> None:
-        settle(self.model, owner, self.owned_through, moves)
+    def _settle(self, owner: Model, wanted: Mapping[int, tuple[int, int]] | None = None) -> None:
+        settle(self.model, owner, self.owned_through, wanted)

@@ -16,15 +16,20 @@ def lock_owner(owner: Model) -> None:
     list(type(owner)._default_manager.select_for_update().filter(pk=owner.pk).values_list("pk"))
 
 
-def settle(model: type[Model], owner: Model, through: str, moves: Mapping[int, int] | None = None) -> list[int]:
+def settle(
+    model: type[Model], owner: Model, through: str, wanted: Mapping[int, tuple[int, int]] | None = None
+) -> list[int]:
     """Number the rows anew and return their ids in order. `through`: the field that names the owner.
 
-    `moves` tells who was sent to its place from above (1) or from below (-1): of two rows at one place, who came from
-    below stands before, who came from above behind. Call it in the transaction of the change.
+    `wanted`: by id, the place from 0 and whether the row comes there from above (1), from below (-1) or stays (0). Of
+    two rows at one place, who came from below stands before, who came from above behind. Rows that it does not name
+    keep their order. Call it in the transaction of the change.
     """
     lock_owner(owner)
+    named = wanted or {}
     rows: list[Any] = list(model._default_manager.filter(**{through: owner}).order_by("position", "pk"))
-    rows.sort(key=lambda row: (row.position, (moves or {}).get(row.pk, 0)))
+    others = {row.pk: (rank, 0) for rank, row in enumerate(row for row in rows if row.pk not in named)}
+    rows.sort(key=lambda row: named.get(row.pk) or others[row.pk])
     for place, row in enumerate(rows):
         if row.position != place:
             model._default_manager.filter(pk=row.pk).update(position=place)

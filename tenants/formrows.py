@@ -20,7 +20,7 @@ class RowsWidget(forms.Widget):
     """`columns`: a widget per part of a row, with its label as `aria-label`. `glue` stands between rows."""
 
     class Media:
-        js = ("pointsman/rows.js",)
+        js = (forms.Script("pointsman/rows.js", defer=True),)
 
     def __init__(self, columns: Mapping[str, forms.Widget], *, glue: Any = "", add: Any = "") -> None:
         self.columns, self.glue, self.add = columns, glue, add
