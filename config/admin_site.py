@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
 
 from config.menu import menu_of
 
@@ -14,6 +16,7 @@ from config.menu import menu_of
 # decides what the person may see (tenants.scoping); the site has made sure that it is a staff member.
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("start/", "start", "config.pages.start.start_page"),
+    ("security/", "security", "config.pages.security.security_page"),
     ("pool/", "pool", "config.pages.pool.pool_page"),
     ("pool/paste/", "pool_paste", "config.pages.paste.paste_page"),
     ("live/", "live", "config.pages.live.live_page"),
@@ -26,6 +29,16 @@ PAGES: tuple[tuple[str, str, str], ...] = (
 )
 
 
+# Pages that are open before the second factor is set up, when the installation demands one.
+WITHOUT_FACTOR = frozenset({"security", "logout", "password_change", "password_change_done"})
+
+
+def must_set_up(request: HttpRequest) -> bool:
+    """Tell whether a person has no second factor and asks for another page than that where it is set up."""
+    asked = request.resolver_match.url_name if request.resolver_match is not None else ""
+    return asked not in WITHOUT_FACTOR and import_string("tenants.factors.factor_of")(request.user) is None
+
+
 class PointsmanSite(AdminSite):
     site_header = gettext_lazy("Pointsman")
     site_title = gettext_lazy("Pointsman")
@@ -36,7 +49,29 @@ class PointsmanSite(AdminSite):
 
     def get_urls(self) -> list[Any]:
         own = [path(route, self._page(dotted), name=name) for route, name, dotted in PAGES]
-        return [*own, *super().get_urls()]
+        return [path("login/code/", never_cache(self.login_code), name="login_code"), *own, *super().get_urls()]
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Ask for name and password, with a wait after failures, and then for the second factor."""
+        if request.method == "GET" and self.has_permission(request):
+            return HttpResponseRedirect(reverse("admin:index"))
+        return import_string("config.pages.login.login_page")(request, self, extra_context or {})
+
+    def login_code(self, request: HttpRequest) -> HttpResponse:
+        """Ask for the code of the second factor."""
+        page = import_string("config.pages.login.code_page")
+        return page(request, self)  # type: ignore[no-any-return]  # by the contract of PAGES
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Lead those without a second factor to where they set it up, when the installation demands one."""
+        inner = super().admin_view(view, cacheable)
+
+        def guarded(request: HttpRequest, *args: Any, **options: Any) -> Any:
+            if settings.POINTSMAN_REQUIRE_TOTP and self.has_permission(request) and must_set_up(request):
+                return HttpResponseRedirect(reverse("admin:security"))
+            return inner(request, *args, **options)
+
+        return guarded
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         """Add the menu: what this person may see."""

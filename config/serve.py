@@ -50,6 +50,8 @@ def make_server() -> Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=True,
+            forwarded_allow_ips=settings.POINTSMAN_TRUSTED_PROXIES,
             backlog=listener.BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=DRAIN_S,

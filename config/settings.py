@@ -27,6 +27,9 @@ POINTSMAN_DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 POINTSMAN_ALLOW_PRIVATE_UPSTREAMS = variables.parsed(
     "POINTSMAN_ALLOW_PRIVATE_UPSTREAMS", "off", private_upstreams.parse
 )
+POINTSMAN_REQUIRE_TOTP = variables.parsed("POINTSMAN_REQUIRE_TOTP", "off", variables.switch)
+# Proxies in front whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses and networks.
+POINTSMAN_TRUSTED_PROXIES = variables.parsed("POINTSMAN_TRUSTED_PROXIES", "127.0.0.1,::1", variables.networks)
 POINTSMAN_METRICS_TOKEN = variables.text("POINTSMAN_METRICS_TOKEN")
 REDIS_URL = variables.text("REDIS_URL")
 POINTSMAN_EMBEDDED = not REDIS_URL
@@ -182,6 +185,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "pointsman_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
 SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_HSTS_SECONDS = variables.parsed("POINTSMAN_HSTS_S", "0", variables.whole_number(0, 10 * 365 * 24 * 3600))
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

@@ -1,5 +1,6 @@
 """How environment variables are read: an empty one counts as unset, a bad one is named in one line."""
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,6 +38,22 @@ def whole_number(smallest: int, largest: int) -> Callable[[str], int]:
         return int(value)
 
     return parse
+
+
+def switch(value: str) -> bool:
+    """Read on or off."""
+    return one_of(("on", "off"))(value) == "on"
+
+
+def networks(value: str) -> list[str]:
+    """Read a comma-separated list of addresses and networks. Raises ValueError that names the bad one."""
+    found = items(value)
+    for item in found:
+        try:
+            ipaddress.ip_network(item)
+        except ValueError:
+            raise ValueError(f"{item!r} is no address or network such as 10.1.0.0/16") from None
+    return found
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:

@@ -12,6 +12,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+import tenants.login_models  # noqa: F401  # Django looks for an app's models here
 from tenants.encryption import EncryptedTextField
 from tenants.fields import WebAddressField
 from tenants.managers import TenantQuerySet

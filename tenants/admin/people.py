@@ -3,24 +3,28 @@
 from typing import Any, ClassVar
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth import get_user_model, password_validation
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.forms import UserChangeForm
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
 from tenants.adminbase import ScopedRelatedFilter, ScopedTabularInline, TenantScopedAdmin
-from tenants.adminchips import ago
+from tenants.adminchips import ago, chip
 from tenants.adminforms import ScopedForm
+from tenants.factors import remove as remove_factor
 from tenants.formfields import SecretField
+from tenants.login_models import SecondFactor
 from tenants.models import Membership
 from tenants.scoping import ADMINS, NOBODY, NOTHING, OPERATIONS, Reach
 from tenants.services import audit
+from tenants.throttling import unlock
 
 # A sentence of Django's own form that its Chinese catalogue lacks: named here, so that ours has it.
 DJANGO_SAYS = gettext_noop("After you’ve created a user, you’ll be able to edit more user options.")
@@ -184,8 +188,9 @@ class PersonAdmin(TenantScopedAdmin, UserAdmin):  # type: ignore[type-arg]  # dj
     form = UserChangeForm  # type: ignore[assignment]  # no tenant owns a person
     readers = NOBODY
     writers = NOBODY
-    list_display = ("username", "email", "is_active", "is_superuser", "last_login")
+    list_display = ("username", "email", "is_active", "is_superuser", "factor", "last_login")
     list_filter = ("is_active", "is_superuser")
+    actions = ("unlock_selected", "remove_factors")
     filter_horizontal = ()
     inlines = (RolesOfPerson,)
     fieldsets = (
@@ -203,6 +208,33 @@ class PersonAdmin(TenantScopedAdmin, UserAdmin):  # type: ignore[type-arg]  # dj
         (gettext_lazy("Dates"), {"fields": ("last_login", "date_joined")}),
     )
     readonly_fields = ("last_login", "date_joined")
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        confirmed = SecondFactor.objects.filter(user=OuterRef("pk"), confirmed__isnull=False)
+        return super().get_queryset(request).annotate(has_factor=Exists(confirmed))
+
+    @admin.display(description=gettext_lazy("second factor"))
+    def factor(self, row: Any) -> SafeString:
+        return chip("good", _("on")) if row.has_factor else chip("off", _("off"))
+
+    @admin.action(description=gettext_lazy("Let them try to log in again at once"), permissions=["change"])
+    def unlock_selected(self, request: HttpRequest, rows: Any) -> None:
+        """Forget their failed logins."""
+        for row in rows:
+            unlock(username=row.get_username(), user_id=row.pk)
+            self.note(request, "login_unlocked", row, {})
+        self.message_user(request, _("Their failed logins are forgotten."), messages.SUCCESS)
+
+    @admin.action(description=gettext_lazy("Switch their second factor off"), permissions=["change"])
+    def remove_factors(self, request: HttpRequest, rows: Any) -> None:
+        """For who has lost the phone and the recovery codes."""
+        user: Any = request.user
+        gone = [row.get_username() for row in rows if remove_factor(user=row, by=user)]
+        if gone:
+            text = _("Switched off for %(names)s.") % {"names": ", ".join(gone)}
+            self.message_user(request, text, messages.SUCCESS)
+        else:
+            self.message_user(request, _("None of them has a second factor."), messages.WARNING)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Django's own password page saves by itself: note it here."""
