@@ -31,7 +31,6 @@ from routing.core.facts import Facts
 from routing.core.table import (
     GroupInfo,
     KeyInfo,
-    Limits,
     LineInfo,
     MemberInfo,
     RouteInfo,
@@ -59,7 +58,7 @@ def table(members: int, keys: int, rules: int, strategy: str) -> RoutingTable:
     return RoutingTable(
         version=1,
         tenants={1: TenantInfo(1, "acme", "Acme", "Asia/Shanghai", "CNY")},
-        lines={1: LineInfo(1, 1, "bot", "Bot", None, ("gpt-*",), Limits())},
+        lines={1: LineInfo(1, 1, "bot", "Bot", None, ("gpt-*",), Caps())},
         gateway_keys={},
         upstreams=upstreams,
         accounts={},

@@ -5,7 +5,7 @@ from typing import Any
 
 from keys.stores.wheels import Spin
 from proxy.core.call import Call
-from proxy.core.tries import caps_of, poison_mark
+from proxy.core.tries import poison_mark
 from proxy.runtime import Runtime
 from routing import sessions
 from routing.core.choose import choose
@@ -55,7 +55,7 @@ def views_of(target: Target, runtime: Runtime) -> dict[int, KeyView]:
     views = {}
     for key_id, model in target.pairs:
         key = keys[key_id]
-        figures = store.figures.of(key_id, key.account_id, caps_of(key.limits), now)
+        figures = store.figures.of(key_id, key.account_id, key.limits, now)
         views[key_id] = KeyView(
             standing=store.standing(key_id, key.account_id, model, now, key.epoch),
             cap=figures.cap,

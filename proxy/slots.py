@@ -11,7 +11,7 @@ from keys.core.report import Skip
 from proxy.core.call import Call
 from proxy.core.chain import Try
 from proxy.core.errors import Fault
-from proxy.core.tries import callers_of, caps_of, is_key, key_of, limit_fault, skipped_target
+from proxy.core.tries import callers_of, is_key, key_of, limit_fault, skipped_target
 from proxy.runtime import Runtime
 from routing.core.decision import Candidate, Decision
 
@@ -74,7 +74,7 @@ class Slots:
         return KeyOption(
             key_id=key.id,
             account_id=key.account_id,
-            caps=caps_of(key.limits),
+            caps=key.limits,
             epoch=candidate.epoch,
             dares=dares or self._sole,
         )

@@ -14,6 +14,7 @@ from billing.spent import read_budgets
 from keys.core.addresses import complete_base_url
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy, overridden
+from keys.core.windows import Caps
 from keys.models import Account, Upstream, UpstreamKey
 from keys.wordings import read_rules
 from routing.core.table import (
@@ -21,7 +22,6 @@ from routing.core.table import (
     GatewayKeyInfo,
     GroupInfo,
     KeyInfo,
-    Limits,
     LineInfo,
     MemberInfo,
     RouteInfo,
@@ -76,8 +76,8 @@ def _tenant(row: Tenant) -> TenantInfo:
     return TenantInfo(row.pk, row.slug, row.name, row.timezone, row.currency, row.enabled)
 
 
-def _limits(row: Any) -> Limits:
-    return Limits(
+def _limits(row: Any) -> Caps:
+    return Caps(
         rpm=row.rpm,
         tpm=row.tpm,
         per_hour=getattr(row, "per_hour", None),

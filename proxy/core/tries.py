@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import blake2b
 
 from keys.core.admission import Admission, Caller, Hold
@@ -21,7 +20,7 @@ from proxy.core.translating import OPERATIONS, STREAMED_GEMINI, read_form, write
 from proxy.core.wire.form import Untranslatable
 from routing.core.decision import Candidate, Refusal, RefusalKind
 from routing.core.identity import digest
-from routing.core.table import KeyInfo, Limits, RoutingTable
+from routing.core.table import KeyInfo, RoutingTable
 
 _CLIENT_TIMEOUTS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
 
@@ -92,23 +91,10 @@ def refuses_option(failed: Reply | None) -> bool:
     return failed is not None and failed.status in (400, 422) and b"stream_options" in failed.body
 
 
-@lru_cache(maxsize=8192)
-def caps_of(limits: Limits) -> Caps:
-    """Return the store's view of a routing table's limits."""
-    return Caps(
-        rpm=limits.rpm,
-        tpm=limits.tpm,
-        per_hour=limits.per_hour,
-        per_day=limits.per_day,
-        tokens_per_day=limits.tokens_per_day,
-        concurrency=limits.concurrency,
-    )
-
-
 def callers_of(call: Call) -> tuple[Caller, ...]:
     """Return the scopes that pay for a request, those without limits left out."""
     line, key = call.admitted.line, call.admitted.key
-    found = (Caller(f"line:{line.id}", caps_of(line.limits)), Caller(f"gateway:{key.id}", caps_of(key.limits)))
+    found = (Caller(f"line:{line.id}", line.limits), Caller(f"gateway:{key.id}", key.limits))
     return tuple(caller for caller in found if caller.caps != Caps())
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from keys.core.windows import Caps
 from routing.core.choose import choose
 from routing.core.decide import decide
 from routing.core.decision import Decision, Target
 from routing.core.facts import Facts
-from routing.core.table import GroupInfo, Limits, LineInfo, RouteInfo, RoutingTable, RuleInfo
+from routing.core.table import GroupInfo, LineInfo, RouteInfo, RoutingTable, RuleInfo
 from routing.core.views import FRESH, KeyView, Situation, charged
 
 NOBODY = 0  # id of the line, route and rule that are made up for a preview; real ones begin at 1
@@ -28,7 +29,7 @@ def ask(table: RoutingTable, group: GroupInfo, facts: Facts, now: datetime) -> A
     """Prepare the question. `facts` say which model is asked for, "" = any; their line is not used."""
     rule = RuleInfo(NOBODY, "", when={}, set={}, group_id=group.id)
     route = RouteInfo(NOBODY, group.tenant_id, "", (rule,))
-    line = LineInfo(NOBODY, group.tenant_id, "", "", route_id=NOBODY, models=(), limits=Limits())
+    line = LineInfo(NOBODY, group.tenant_id, "", "", route_id=NOBODY, models=(), limits=Caps())
     asked = replace(facts, tenant_id=group.tenant_id, line_id=NOBODY)
     made = replace(table, routes={**table.routes, NOBODY: route}, lines={**table.lines, NOBODY: line})
     return Asked(asked, made, choose(asked, made, now))

@@ -15,6 +15,7 @@ from billing.core.reserving import BudgetBook
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy
 from keys.core.rulebook import DEFAULT_RULES
+from keys.core.windows import Caps
 from keys.core.wording import Rules
 from tenants.core.values import valueclass
 
@@ -30,18 +31,6 @@ class TenantInfo:
 
 
 @valueclass(frozen=True, slots=True)
-class Limits:
-    """Per line, gateway key or upstream key. None = no limit. tpm and tokens_per_day count tokens."""
-
-    rpm: int | None = None
-    tpm: int | None = None
-    per_hour: int | None = None
-    per_day: int | None = None
-    tokens_per_day: int | None = None
-    concurrency: int | None = None
-
-
-@valueclass(frozen=True, slots=True)
 class LineInfo:
     id: int
     tenant_id: int
@@ -49,7 +38,7 @@ class LineInfo:
     name: str
     route_id: int | None
     models: tuple[str, ...]  # allow-list of globs; empty = all
-    limits: Limits
+    limits: Caps
     charge_multiplier: Decimal = Decimal(1)
     on_unpriced: str = "serve"  # already resolved: refuse | serve
     history: bool = False
@@ -63,7 +52,7 @@ class GatewayKeyInfo:
     line_id: int
     name: str
     last4: str
-    limits: Limits
+    limits: Caps
     expires: datetime | None = None
     enabled: bool = True  # False once revoked
 
@@ -98,7 +87,7 @@ class KeyInfo:
     account_id: int | None  # None = a balance of its own
     secret: str = field(repr=False)
     weight: int = 1
-    limits: Limits = field(default_factory=Limits)
+    limits: Caps = field(default_factory=Caps)
     policy: Mapping[str, Any] = field(default_factory=dict)  # overrides
     enabled: bool = True
 

@@ -16,8 +16,9 @@ from billing.core.tokens import Usage
 from billing.models import LedgerEntry
 from billing.models.fields import MoneySum
 from billing.pricebook import read_prices
+from keys.core.windows import Caps
 from proxy.core.ending import End
-from routing.core.table import GatewayKeyInfo, Limits, LineInfo, TenantInfo
+from routing.core.table import GatewayKeyInfo, LineInfo, TenantInfo
 from tests.billing.bulk import booked, table_of, usage, write
 from tests.billing.test_monthly import rows
 from tests.factories import ExchangeRateFactory, LineFactory, PriceFactory, TenantFactory
@@ -78,10 +79,10 @@ def made_calls(tenant: Any, lines: Any, expected: Bill) -> Iterator[Bundle]:
     table = table_of(read_prices(), {1: SimpleNamespace(cost_multiplier=COST_MULTIPLIER)})
     who = TenantInfo(tenant.pk, tenant.slug, tenant.name, tenant.timezone, tenant.currency)
     infos = [
-        LineInfo(line.pk, tenant.pk, line.slug, line.name, None, (), Limits(), charge_multiplier=line.charge_multiplier)
+        LineInfo(line.pk, tenant.pk, line.slug, line.name, None, (), Caps(), charge_multiplier=line.charge_multiplier)
         for line in lines
     ]
-    keys = [GatewayKeyInfo(n, info.id, f"key{n}", f"000{n}", Limits()) for n, info in enumerate(infos)]
+    keys = [GatewayKeyInfo(n, info.id, f"key{n}", f"000{n}", Caps()) for n, info in enumerate(infos)]
     month = datetime(2026, 11, 1, tzinfo=ZONE).astimezone(UTC)
     for number in range(1, CALLS + 1):
         info, key = draw.choice(list(zip(infos, keys, strict=True)))

@@ -11,8 +11,9 @@ from billing.models import Attempt, LedgerEntry, RequestRecord
 from billing.pricebook import read_prices
 from billing.repricing import reprice
 from billing.statements import close_month
+from keys.core.windows import Caps
 from proxy.core.ending import End
-from routing.core.table import GatewayKeyInfo, Limits, LineInfo, TenantInfo
+from routing.core.table import GatewayKeyInfo, LineInfo, TenantInfo
 from tests.billing.bulk import booked, table_of, usage, write
 from tests.factories import ExchangeRateFactory, LineFactory, PriceFactory, RecordFactory, TenantFactory
 
@@ -30,8 +31,8 @@ def line():
 def call(line, number=1, **options):
     tenant = line.tenant
     who = TenantInfo(tenant.pk, tenant.slug, tenant.name, tenant.timezone, tenant.currency)
-    info = LineInfo(line.pk, tenant.pk, line.slug, line.name, None, (), Limits(), line.charge_multiplier)
-    key = GatewayKeyInfo(1, line.pk, "prod", "wxyz", Limits())
+    info = LineInfo(line.pk, tenant.pk, line.slug, line.name, None, (), Caps(), line.charge_multiplier)
+    key = GatewayKeyInfo(1, line.pk, "prod", "wxyz", Caps())
     options = {"model": "alias", "sent": "real", "used": USED, **options}
     write([booked(number, table=table_of(read_prices()), tenant=who, line=info, key=key, **options)])
     return RequestRecord.objects.get(pk=number)

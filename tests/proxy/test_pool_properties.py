@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from keys.core.dialect import Dialect
 from keys.core.policy import Policy
+from keys.core.windows import Caps
 from keys.stores.embedded import EmbeddedStore
 from proxy import background, settle
 from proxy.core.answer import Answer
@@ -24,7 +25,7 @@ from proxy.plan import plan
 from proxy.read import read
 from proxy.runtime import Runtime
 from proxy.transport import Exchange
-from routing.core.table import GatewayKeyInfo, Limits, Timeouts
+from routing.core.table import GatewayKeyInfo, Timeouts
 from tests.routing.core.build import LINE, TENANT, key, table, upstream
 
 BODY = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}).encode()
@@ -105,7 +106,7 @@ def routing(script: dict[str, str], caps: dict[str, int | None], policy: Policy,
                 key(number * 10 + place, number),
                 secret=secrets[(number - 1) * 2 + place - 1],
                 account_id=7 if place == 2 else None,
-                limits=Limits(concurrency=caps[secrets[(number - 1) * 2 + place - 1]]),
+                limits=Caps(concurrency=caps[secrets[(number - 1) * 2 + place - 1]]),
             )
             for place in (1, 2)
         )
@@ -119,7 +120,7 @@ def called(routes: Any, number: int) -> Call:
         request_id=f"req_{number}", record_id=number, at=datetime.now(UTC), clock_s=asyncio.get_running_loop().time(),
         method="POST", path="/v1/chat/completions", query="", dialect=Dialect.OPENAI, headers=(), body=BODY,
     )  # fmt: skip
-    who = GatewayKeyInfo(1, LINE, "prod", "last", Limits())
+    who = GatewayKeyInfo(1, LINE, "prod", "last", Caps())
     return Call(Admitted(received, routes, routes.tenants[TENANT], routes.lines[LINE], who), "chat/completions")
 
 

@@ -9,11 +9,12 @@ from billing.core.pricing import PriceBook, PriceRow, PriceUnit, RateRow
 from billing.core.tokens import Usage, UsageSource
 from keys.core.dialect import Dialect
 from keys.core.outcome import Cause, Outcome, Scope, Verdict
+from keys.core.windows import Caps
 from proxy.core.call import Admitted, Call, Received
 from proxy.core.chain import Chain, Target, Try
 from proxy.core.ending import Ending
 from routing.core.facts import Facts
-from routing.core.table import GatewayKeyInfo, Limits
+from routing.core.table import GatewayKeyInfo
 from tests.routing.core.build import TENANT, table, upstream
 
 AT = datetime(2026, 11, 30, 20, 30, tzinfo=UTC)
@@ -78,7 +79,7 @@ def call(
     known = replace(table([upstream(1), upstream(2)]), prices=book)
     tenant = replace(known.tenants[TENANT], currency=currency, timezone=timezone)
     received = Received("req_1", 77, AT, 5.0, "POST", "/v1/chat/completions", "", Dialect.OPENAI, (), body)
-    key = GatewayKeyInfo(9, LINE, "prod", "wxyz", Limits())
+    key = GatewayKeyInfo(9, LINE, "prod", "wxyz", Caps())
     line = replace(known.lines[LINE], charge_multiplier=changes.pop("charge_multiplier", Decimal(1)))
     made = Call(Admitted(received, known, tenant, line, key), "chat/completions")
     made.facts = Facts(

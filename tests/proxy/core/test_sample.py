@@ -3,11 +3,12 @@
 import pytest
 
 from keys.core.dialect import Dialect
+from keys.core.windows import Caps
 from proxy.core.explain import DryRun, facts_for
 from proxy.core.sample import Sample, body_of
-from routing.core.table import Limits, LineInfo
+from routing.core.table import LineInfo
 
-LINE = LineInfo(1, 1, "line", "Line", None, (), Limits())
+LINE = LineInfo(1, 1, "line", "Line", None, (), Caps())
 
 
 def read(sample):

@@ -11,13 +11,13 @@ from keys.core.dialect import Dialect
 from keys.core.outcome import Cause
 from keys.core.policy import Policy
 from keys.core.report import Skip, Standing
+from keys.core.windows import Caps
 from routing.core.decide import decide
 from routing.core.decision import Decision
 from routing.core.facts import Caller, Facts, Inbound, read_facts
 from routing.core.table import (
     GroupInfo,
     KeyInfo,
-    Limits,
     LineInfo,
     MemberInfo,
     RouteInfo,
@@ -67,7 +67,7 @@ def key(number: int, upstream_id: int, **changes: Any) -> KeyInfo:
 
 
 def capped(number: int, upstream_id: int, concurrency: int) -> KeyInfo:
-    return key(number, upstream_id, limits=Limits(concurrency=concurrency))
+    return key(number, upstream_id, limits=Caps(concurrency=concurrency))
 
 
 def rule(number: int, when: Mapping[str, Any] | None = None, **changes: Any) -> RuleInfo:
@@ -99,7 +99,7 @@ def table(
     return RoutingTable(
         version=1,
         tenants={TENANT: TenantInfo(TENANT, "acme", "Acme", "Asia/Shanghai", "CNY")},
-        lines={LINE: LineInfo(LINE, TENANT, "support-bot", "Support bot", None, models, Limits())},
+        lines={LINE: LineInfo(LINE, TENANT, "support-bot", "Support bot", None, models, Caps())},
         gateway_keys={},
         upstreams={each.id: each for each in upstreams},
         accounts={},
