@@ -118,7 +118,9 @@ def stale_since(key: UpstreamKey, counts: Counts, now: datetime) -> datetime | N
 
 def why_words(sheet: Sheet) -> str:
     """Return why a key does not stand healthy, with the upstream's wording; "" when it does."""
-    return "" if sheet.status is Status.HEALTHY else error_words(sheet) or cause_words(sheet.reason)
+    if sheet.status is Status.HEALTHY:
+        return ""
+    return ": ".join(part for part in (cause_words(sheet.reason), sheet.message) if part)
 
 
 def error_words(sheet: Sheet) -> str:

@@ -1,5 +1,5 @@
 """Pages of requests, money and months."""
 
-from billing.admin import budgets, ledger, prices, records
+from billing.admin import budgets, ledger, prices, records, tries
 
-__all__ = ["budgets", "ledger", "prices", "records"]
+__all__ = ["budgets", "ledger", "prices", "records", "tries"]

@@ -122,7 +122,7 @@ def _row(key: UpstreamKey, pool: Pool, gauge: Gauge | None, *, may: bool) -> Row
         sheet=sheet,
         chips=[state_chip(key, sheet, moment), *_marks(key, counts, gauge, moment)],
         why=why_words(sheet),
-        error=error_words(sheet),
+        error="" if error_words(sheet) == why_words(sheet) else error_words(sheet),
         strikes="●" * min(sheet.strikes, allowed) + "○" * max(0, allowed - sheet.strikes),
         bars=bars(counts, moment),
         hour=(sum(calls for calls, _failed in hour), sum(failed for _calls, failed in hour)),

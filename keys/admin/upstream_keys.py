@@ -24,11 +24,13 @@ from keys.adminfields import PolicyField
 from keys.core.pool import Sheet
 from keys.core.state import Status
 from keys.models import UpstreamKey
+from keys.panels import panels_of
 from keys.probe_words import effect_words, result_words
 from keys.prober import probe
 from keys.probing import note as note_probe
 from keys.services import forget_old_secret, revive, save_key, use_old_secret
-from keys.standing import cause_words, pool_of, state_chip, status_words, why_words
+from keys.standing import pool_of, state_chip, why_words
+from keys.trail import event_words, events_of
 from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, tail
 from tenants.adminforms import ScopedForm
@@ -157,7 +159,8 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
         """Offer the buttons that make sense for the key's state."""
         row = self.get_object(request, object_id)
         deeds = [*key_actions(row, row.sheet), *old_actions(row, row.moment)] if row is not None else []
-        extra = {**(extra_context or {}), "key_actions": deeds}
+        panels = panels_of(row) if row is not None else []
+        extra = {**(extra_context or {}), "key_actions": deeds, "panels": panels}
         return super().change_view(request, object_id, form_url, extra)
 
     # --- columns ---
@@ -189,22 +192,11 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
 
     @admin.display(description=gettext_lazy("latest changes"))
     def recent_events(self, row: UpstreamKey) -> SafeString:
-        events = list(row.events.all()[:10])
+        events = events_of(row)
         if not events:
-            return format_html("<p>{}</p>", _("Nothing happened to this key yet."))
-        items = (
-            (
-                ago(event.at),
-                status_words(event.before),
-                status_words(event.after),
-                cause_words(event.reason),
-                event.message,
-            )
-            for event in events
-        )
-        return format_html(
-            '<ul class="events">{}</ul>', format_html_join("", "<li>{} · {} → {} · {} <q>{}</q></li>", items)
-        )
+            return format_html("<p>{}</p>", _("Its state and that of its account have not changed yet."))
+        items = ((event_words(event, row),) for event in events)
+        return format_html('<ul class="events">{}</ul>', format_html_join("", "<li>{}</li>", items))
 
     # --- writes ---
 

@@ -16,7 +16,8 @@ class Sheet:
     """One key, its account included: a key whose account is out of balance shows as cooling for that reason.
 
     `cooling_left_s` is 0 unless cooling. `models` maps each resting model to its reason and seconds left.
-    `half_open`: healthy, but nobody has succeeded since its cooling ended.
+    `half_open`: healthy, but nobody has succeeded since its cooling ended. `message`: what the upstream said when the
+    present cooling or death came; `last_error` may be younger and about something else.
     """
 
     status: Status
@@ -31,6 +32,7 @@ class Sheet:
     epoch: int
     half_open: bool
     models: Mapping[str, Mapping[str, Any]]
+    message: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The store's part of a row of `manage.py pool --json`."""
@@ -69,6 +71,7 @@ class Pool:
             status=worst.status,
             cooling_left_s=left_s(worst, now),
             reason=reason_text(worst) if shown else "",
+            message=worst.message if shown else "",
             strikes=key.strikes,
             trips=key.trips,
             calls=counts.calls,

@@ -133,7 +133,19 @@ def test_the_last_hour_is_counted_and_drawn(client, key):
     assert [(bar.calls, bar.failed) for bar in row.bars if bar.calls] == [(100, 25)]
     words = words_of(client)
     assert "4 calls, 1 failed" in words
-    assert "earlier: server error: said so" in words
+    assert "last error: server error: said so" in words
+
+
+def test_a_cooling_keys_reason_is_not_its_last_error(client, key):
+    state = {"status": Status.COOLING, "cause": Cause.RATE_LIMITED, "until": now() + timedelta(seconds=90)}
+    stands(key, counted(Cause.SERVER_ERROR), message="wait 90 s", **state)
+    words = words_of(client)
+    assert "rate limited: wait 90 s last error: server error: said so" in words
+    StoredState.objects.all().delete()
+    stands(key, counted(Cause.RATE_LIMITED), message="said so", **state)
+    words = words_of(client)
+    assert "rate limited: said so" in words
+    assert "last error" not in words.replace("why, last error", "")
 
 
 def test_what_is_older_than_an_hour_counts_in_all_only(client, key):
