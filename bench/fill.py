@@ -84,7 +84,7 @@ FROM billing_requestrecord r
 JOIN bench_key k ON k.upstream_key_id = r.upstream_key_id
 JOIN bench_key other ON other.team = k.team AND other.number = (k.number + 1) %% %(keys)s
 CROSS JOIN LATERAL generate_series(1, r.attempt_count) AS t(n)
-WHERE r.created >= %(from)s AND r.created < %(to)s
+WHERE r.id >= %(low)s AND r.id <= %(high)s
 """
 
 LEDGER = """
@@ -96,7 +96,7 @@ SELECT r.tenant_id, e.kind, r.id, r.line_id, k.account_id, r.upstream_key_id,
 FROM billing_requestrecord r
 JOIN bench_key k ON k.upstream_key_id = r.upstream_key_id
 CROSS JOIN (VALUES ('charge'), ('cost')) AS e(kind)
-WHERE r.created >= %(from)s AND r.created < %(to)s AND r.cost IS NOT NULL
+WHERE r.id >= %(low)s AND r.id <= %(high)s AND r.cost IS NOT NULL
 """
 
 
@@ -149,22 +149,19 @@ def fill(records: int, end: datetime) -> None:
     """Write the records and what hangs on them."""
     start = end - timedelta(days=DAYS)
     step = DAYS * 86_400_000_000 // records  # µs between two calls
-    taken = _take_indexes()
+    taken, high = _take_indexes(), 0
     for first in range(0, records, CHUNK):
         last = min(records, first + CHUNK) - 1
-        span = {
-            "from": start + timedelta(microseconds=first * step),
-            "to": start + timedelta(microseconds=(last + 1) * step),
-        }
         drawn = {"start": start, "step": step, "first": first, "last": last, "lines": LINES * len(ZONES)}
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SET LOCAL session_replication_role = replica")  # no checks of foreign keys, row by row
             cursor.execute(RECORDS, {**drawn, "keys": UPSTREAMS * KEYS})
+            cursor.execute("SELECT max(id) FROM billing_requestrecord")
+            span = {"low": high + 1, "high": (high := int(cursor.fetchone()[0]))}
             cursor.execute(ATTEMPTS, {**span, "keys": UPSTREAMS * KEYS})
             cursor.execute(LEDGER, span)
         _say(f"{last + 1:,} records")
     with connection.cursor() as cursor:
-        cursor.execute("DROP INDEX bench_created")
         for statement in taken:
             cursor.execute(statement)
             _say(statement.partition(" USING")[0])
@@ -189,7 +186,6 @@ def _take_indexes() -> Sequence[str]:
         found = cursor.fetchall()
         for name, _statement in found:
             cursor.execute(f'DROP INDEX "{name}"')
-        cursor.execute("CREATE INDEX bench_created ON billing_requestrecord USING brin (created)")
     again = [f'ALTER TABLE {table} ADD CONSTRAINT "{name}" {definition}' for table, name, definition in unique]
     return [*again, *(statement for _name, statement in found)]
 

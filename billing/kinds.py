@@ -23,17 +23,19 @@ ADMITTED = COUNTED & Q(refusal_limit="")
 FAILED = ADMITTED & Q(status=RequestRecord.Status.FAILED)
 BILLED = ADMITTED & ~Q(status=RequestRecord.Status.FAILED)
 FINISHED = ADMITTED & Q(status=RequestRecord.Status.FINISHED)
+LOST = FAILED & (Q(http_status=None) | Q(http_status__gte=500) | Q(http_status=429))  # no fault of the client
 RECORDS: Mapping[str, Q] = {
     "admitted": ADMITTED,
     "billed": BILLED,
     "failed": FAILED,
-    "lost": FAILED & (Q(http_status=None) | Q(http_status__gte=500) | Q(http_status=429)),
+    "lost": LOST,
     "cancelled": ADMITTED & Q(status=RequestRecord.Status.CANCELLED),
     "retried": ADMITTED & Q(attempt_count__gt=1),
     "rescued": FINISHED & Q(attempt_count__gt=1),
     "refused": COUNTED & ~Q(refusal_limit=""),
     "unpriced": BILLED & Q(priced=False),
     "estimated": BILLED & Q(estimated=True),
+    "judged": FINISHED | LOST,
     "timed": BILLED & Q(first_content_ms__isnull=False),
     "talking": COUNTED & ~Q(conversation=""),
 }

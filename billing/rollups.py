@@ -1,18 +1,19 @@
 """Hours reckoned from records, for pages and forecasts: made anew as a whole, so a second run changes nothing.
 
-A run makes every hour from a little before its mark until now, and those that late ledger entries belong to (spooled
-records, repricing); then the days of what it made are added up from their hours. Stopped anywhere, the next run goes
+A run makes every hour from a little before its mark until now, those that late ledger entries belong to (spooled
+records, repricing), and those of the last day that hold more records than were counted (late failures); then the days of what it made are added up from their hours. Stopped anywhere, the next run goes
 on from the mark.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max, Min
+from django.db.models import Count, F, Max, Min, Sum
+from django.db.models.functions import TruncHour
 
 from billing.core.histogram import bucket_of, merged, percentile
 from billing.kinds import NOT_THE_KEYS
@@ -31,6 +32,7 @@ from billing.models import (
 HOUR = timedelta(hours=1)
 AGAIN = timedelta(hours=2)  # long streams end late
 OPEN = timedelta(minutes=15)  # an hour joins its day's sums when it has been over for so long
+LOOK_BACK = timedelta(hours=24)
 SIZES_OF = timedelta(days=7)
 FEWEST_SAMPLES = 20
 _LATE_MOST = 5000  # ledger entries looked at for late ones in one run; more = a run of `rebuild` is due
@@ -82,7 +84,7 @@ def roll_up(*, now: datetime) -> int:
         mark = RollupMark(pk=1, done_until=floor(first or now), ledger_id=newest)
         mark.save()
     first = hour = floor(mark.done_until) - AGAIN
-    late, made = sorted(one for one in _late_hours(mark, newest) if one < first), 0
+    late, made = sorted(one for one in late_hours(mark, newest) if one < first), 0
     for dirty in late:
         rebuild_hour(dirty)
         made += 1
@@ -127,38 +129,11 @@ def add_up_days(hours: Collection[datetime], *, until: datetime | None = None) -
             mark.days_until = until
             mark.save(update_fields=["days_until"])
         for tenant_id, day in sorted(places):
-            made = _day(tenant_id, day, mark.days_until)
+            made = day_of_hours(tenant_id, day, mark.days_until)
             LineDay.objects.filter(tenant_id=tenant_id, day=day).delete()
             LineDay.objects.bulk_create(made.lines, batch_size=_CHUNK)
             DaySpeed.objects.filter(tenant_id=tenant_id, day=day).delete()
             DaySpeed.objects.bulk_create(made.speeds, batch_size=_CHUNK)
-
-
-def day_differences(first: date, last: date) -> list[str]:
-    """Say what of the days' sums is not what their hours say; empty = equal."""
-    mark = RollupMark.objects.filter(pk=1).first()
-    until = mark.days_until if mark is not None else None
-    places: set[tuple[int, date]] = set()
-    for kind in (LineDay, DaySpeed, LineHour):
-        rows = kind._default_manager.filter(day__gte=first, day__lte=last).order_by()
-        places.update(rows.values_list("tenant_id", "day").distinct())
-    found = []
-    for tenant_id, day in sorted(places):
-        made = _day(tenant_id, day, until)
-        for kind, fresh in ((LineDay, made.lines), (DaySpeed, made.speeds)):
-            kept = {_identity(row): row for row in kind._default_manager.filter(tenant_id=tenant_id, day=day)}
-            found += [f"{day} {kind.__name__} {' '.join(map(str, key))}" for key in _unequal(kept, fresh)]
-    return found
-
-
-def _unequal(kept: Mapping[tuple[Any, ...], Any], fresh: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return which rows are missing, left over or of other figures."""
-    wanted = {_identity(row): row for row in fresh}
-    return [
-        key
-        for key in sorted({*kept, *wanted}, key=str)
-        if key not in kept or key not in wanted or _figures(kept[key]) != _figures(wanted[key])
-    ]
 
 
 def _span(first: datetime, end: datetime) -> list[datetime]:
@@ -166,7 +141,7 @@ def _span(first: datetime, end: datetime) -> list[datetime]:
     return [first + n * HOUR for n in range(max(0, round((end - first) / HOUR)))]
 
 
-def _day(tenant_id: int, day: date, until: datetime | None) -> Day:
+def day_of_hours(tenant_id: int, day: date, until: datetime | None) -> Day:
     """Add up a tenant's day from its hours before `until`."""
     lines: dict[tuple[Any, ...], LineDay] = {}
     speeds: dict[int, DaySpeed] = {}
@@ -210,16 +185,6 @@ def reckon(hour: datetime) -> Hours:
     return Hours(list(lines.values()), list(keys.values()))
 
 
-def differences(hour: datetime) -> list[str]:
-    """Say what of an hour's kept rows is not what the records say; empty = equal."""
-    made = reckon(hour)
-    found = []
-    for kind, fresh in ((LineHour, made.lines), (KeyHour, made.keys)):
-        kept = {_identity(row): row for row in kind._default_manager.filter(hour=hour)}
-        found += [f"{hour:%Y-%m-%d %H:00} {kind.__name__} {' '.join(map(str, key))}" for key in _unequal(kept, fresh)]
-    return found
-
-
 def measure_outputs(*, now: datetime) -> int:
     """Keep the 95th percentile of each line's and model's output over seven days; returns how many there are."""
     sizes: dict[tuple[int, int, str], list[dict[str, int]]] = {}
@@ -238,10 +203,22 @@ def measure_outputs(*, now: datetime) -> int:
     return len(made)
 
 
-def _late_hours(mark: RollupMark, newest: int) -> set[datetime]:
+def late_hours(mark: RollupMark, newest: int) -> set[datetime]:
+    """Return the hours, before those that a run makes anyway, that ledger entries came to since the last run."""
     entries = LedgerEntry.objects.filter(pk__gt=mark.ledger_id, pk__lte=newest, record__isnull=False)
     moments = entries.filter(created__lt=floor(mark.done_until) - AGAIN).order_by("pk")
     return {floor(created) for created in moments.values_list("created", flat=True)[:_LATE_MOST]}
+
+
+def _miscounted(end: datetime) -> set[datetime]:
+    """Return the hours of the day before `end` whose records are not as many as were counted."""
+    start = end - LOOK_BACK
+    records = RequestRecord.objects.filter(created__gte=start, created__lt=end, replay_of="").order_by()
+    by_hour = records.annotate(hour=TruncHour("created", tzinfo=UTC)).values("hour")
+    there = dict(by_hour.annotate(n=Count("pk")).values_list("hour", "n"))
+    hours = LineHour.objects.filter(hour__gte=start, hour__lt=end).order_by().values("hour")
+    counted = dict(hours.annotate(n=Sum(F("calls") + F("failed") + F("refused"))).values_list("hour", "n"))
+    return {hour for hour in {*there, *counted} if there.get(hour, 0) != counted.get(hour, 0)}
 
 
 def _count_record(line: LineHour, row: dict[str, Any]) -> None:
@@ -292,7 +269,7 @@ def _add(counts: dict[str, int], value: int | None) -> None:
         counts[bucket] = counts.get(bucket, 0) + 1
 
 
-def _identity(row: LineHour | LineDay | DaySpeed | KeyHour) -> tuple[Any, ...]:
+def identity_of(row: LineHour | LineDay | DaySpeed | KeyHour) -> tuple[Any, ...]:
     names = _LINE_KEY
     if isinstance(row, KeyHour):
         names = ("tenant_id", "upstream_key_id")
@@ -301,6 +278,6 @@ def _identity(row: LineHour | LineDay | DaySpeed | KeyHour) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in names)
 
 
-def _figures(row: LineHour | LineDay | DaySpeed | KeyHour) -> dict[str, Any]:
+def figures_of(row: LineHour | LineDay | DaySpeed | KeyHour) -> dict[str, Any]:
     left_out = {"id", "tenant", "hour", "upstream", "upstream_key"}
     return {one.name: getattr(row, one.attname) for one in row._meta.concrete_fields if one.name not in left_out}

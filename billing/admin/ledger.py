@@ -22,7 +22,11 @@ class LedgerEntryAdmin(ReadOnlyAdmin):
     list_display = ("created", "kind", "sum", "record", "tenant", "note")
     list_filter = (PeriodFilter, "kind", ("tenant", ScopedRelatedFilter))
     list_select_related = ("tenant", "record")
-    extra_lookups = frozenset({"line_id", "account_id", "upstream_key_id"})
+    sortable_by = ()  # newest first, as the index is; any other order would sort millions
+    extra_lookups = frozenset(
+        {"line_id", "account_id", "upstream_key_id", "currency", "kind__in", "day__gte", "day__lte", "created__gte",
+         "created__lt"}
+    )  # fmt: skip
     fields = ("tenant", "kind", "sum", "record", "attempt", "line", "account", "key", "day", "created", "note")
 
     @admin.display(description=gettext_lazy("amount"))

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from billing.admin.narrowing import AttemptKinds, LineFilter, ModelFilter, RecordKinds, totals
 from billing.admin.periods import PeriodFilter
 from billing.admin.searching import found
 from billing.adminmoney import amount, tokens
@@ -19,26 +20,9 @@ from billing.selectors import explained
 from keys.standing import cause_words
 from tenants.adminbase import ReadOnlyAdmin, ScopedRelatedFilter
 from tenants.adminchips import ago, chip
-from tenants.models import BusinessLine
-from tenants.scoping import EVERYONE, OPERATIONS, reach_of, scoped
+from tenants.scoping import EVERYONE, OPERATIONS
 
 TONES = {"finished": "good", "failed": "bad", "cancelled": "off"}
-
-
-class LineFilter(admin.SimpleListFilter):
-    """Lines by id: the record refers to its line without a constraint, so a deleted line must not be joined."""
-
-    title = gettext_lazy("line")
-    parameter_name = "line_id"
-    OFFERED_MAX = 200
-
-    def lookups(self, request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
-        lines = scoped(BusinessLine.objects.all(), reach_of(request.user), EVERYONE).select_related("tenant")
-        return [(str(line.pk), str(line)) for line in lines[: self.OFFERED_MAX]]
-
-    def queryset(self, _request: HttpRequest, queryset: Any) -> Any:
-        chosen = self.value() or ""
-        return queryset.filter(line_id=int(chosen)) if chosen.isascii() and chosen.isdigit() else queryset
 
 
 def status_chip(row: RequestRecord) -> SafeString:
@@ -59,21 +43,20 @@ def charge_mark(row: RequestRecord) -> str:
 class RequestRecordAdmin(ReadOnlyAdmin):
     list_display = ("short_id", "received", "line_slug", "model_name", "state", "served_by", "tries", "time",
                     "token_count", "charged")  # fmt: skip
-    list_filter = (PeriodFilter, "status", LineFilter, ("tenant", ScopedRelatedFilter), "priced", "estimated")
+    list_filter = (PeriodFilter, RecordKinds, "status", LineFilter, ModelFilter, ("tenant", ScopedRelatedFilter),
+                   "priced", "estimated")  # fmt: skip
+    sortable_by = ()  # newest first, as the indexes are; any other order would sort millions
     list_select_related = ("tenant",)
     search_fields = ("request_id",)
     search_help_text = gettext_lazy("A request id, or the exact name of a model, line or key.")
     extra_lookups = frozenset(
-        {"gateway_key_id", "upstream_key_id", "upstream", "model_served", "day", "day__gte", "day__lte", "day__lt"}
-    )
+        {"gateway_key_id", "upstream_key_id", "upstream", "model_served", "day", "day__gte", "day__lte", "day__lt",
+         "currency", "created__gte", "created__lt", "tenant__id__in"}
+    )  # fmt: skip
     change_form_template = "admin/billing/requestrecord/change_form.html"
     change_list_template = "admin/billing/requestrecord/change_list.html"
 
-    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        """Within one tenant the order of the index; across tenants that of the primary key."""
-        reach = self.reach(request)
-        tenants = reach.tenants(EVERYONE)
-        return ("-day", "-pk") if not reach.operator and len(tenants) == 1 else ("-pk",)
+    ordering = ("-day", "-pk")
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Name the team to those who see several."""
@@ -87,6 +70,14 @@ class RequestRecordAdmin(ReadOnlyAdmin):
 
     def get_fields(self, _request: HttpRequest, _obj: Any = None) -> Any:
         return ("request_id",)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Say what a narrowed list adds up to, as long as it is short enough to add up."""
+        answer = super().changelist_view(request, extra_context)
+        changes = getattr(answer, "context_data", {}).get("cl")
+        if changes is not None and changes.result_count > 0 and not changes.paginator.capped:
+            answer.context_data["totals"] = totals(changes.queryset)
+        return answer
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -184,9 +175,12 @@ def _usage(row: RequestRecord) -> list[tuple[str, SafeString]]:
 class AttemptAdmin(ReadOnlyAdmin):
     list_display = ("record", "n", "upstream", "upstream_key", "result", "status", "ms", "first_content_ms", "paid")
     list_select_related = ("record",)
-    list_filter = ("outcome", "skipped")
-    extra_lookups = frozenset({"record__id__exact", "upstream_key_id"})
-    ordering = ("-pk",)
+    list_filter = (AttemptKinds, "outcome", "skipped")
+    sortable_by = ()  # as above
+    extra_lookups = frozenset(
+        {"record__id__exact", "upstream_key_id", "upstream_key_id__in", "record__created__gte", "record__created__lt"}
+    )
+    ordering = ("-record_id", "-n")
     fields = (
         "record", "n", "upstream", "upstream_key", "model_sent", "result", "status", "message", "reason", "evidence",
         "upstream_request_id", "started_ms", "queued_ms", "first_content_ms", "ms", "input_tokens",

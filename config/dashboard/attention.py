@@ -1,8 +1,8 @@
 """The sentences at the top of the home page: what needs somebody, each with the way to the row that settles it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.conf import settings
@@ -12,9 +12,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from billing.adminmoney import shown
-from billing.models import Budget, Price, RequestRecord
-from config.dashboard.daily import Figures
+from billing.core.budget import percent_used
+from billing.models import Price, RequestRecord
 from config.dashboard.scope import View
+from config.pages.budget_bars import Bar
 from keys.core.outcome import Cause
 from keys.core.pool import Pool, Sheet
 from keys.core.state import Status
@@ -33,7 +34,7 @@ _NEAR = Decimal(80)
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`tone`: bad | wait | note. `url` leads to what settles it."""
+    """`tone`: bad | wait | slow | note. `url` leads to what settles it."""
 
     tone: str
     text: str
@@ -47,24 +48,27 @@ class Keys:
 
     rows: Sequence[UpstreamKey]
     pool: Pool
+    slow: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # mean and usual ms, of the marked ones
 
     def sheets(self) -> Iterator[tuple[UpstreamKey, Sheet]]:
         """Yield the keys that are switched on."""
         return ((key, self.pool.sheet(key.pk, key.account_id)) for key in self.rows if key.enabled)
 
 
-def sentences(view: View, keys: Keys, month: Sequence[Figures]) -> list[Sentence]:
-    """Return what needs somebody, worst first."""
+def sentences(view: View, keys: Keys, bars: Sequence[Bar], behind: datetime | None) -> list[Sentence]:
+    """Return what needs somebody, worst first. `behind`: since when the figures of the page are incomplete."""
     found = [
         *_first_steps(view, keys),
         *_dead(keys),
         *_broke(keys),
-        *_budgets(view, month),
+        *_budgets(view, bars),
+        *_slow(keys),
+        *_behind(view, behind),
         *_unpriced(view),
         *_alerts(view),
         *_mail(view),
     ]
-    order = {"bad": 0, "wait": 1, "note": 2}
+    order = {"bad": 0, "wait": 1, "slow": 2, "note": 3}
     return sorted(found, key=lambda sentence: order[sentence.tone])
 
 
@@ -103,62 +107,57 @@ def _name(key: UpstreamKey) -> str:
     return f"{key.upstream.name} · …{key.tail}"
 
 
-def _budgets(view: View, month: Sequence[Figures]) -> Iterator[Sentence]:
-    """Judge day, week and month budgets of lines and teams by the records; the others by their alerts."""
-    budgets = Budget.objects.filter(tenant__in=view.tenants, account=None).select_related("line", "tenant")
-    for budget in budgets[:200]:
-        start = _start(budget.period, view.today)
-        if start is None or not budget.amount or budget.currency != budget.tenant.currency:
-            continue
-        spent = sum(
-            (
-                row.charge
-                for row in month
-                if row.tenant_id == budget.tenant_id and row.day >= start and budget.line_id in {None, row.line_id}
-            ),
-            Decimal(0),
-        )
-        share = spent * 100 / budget.amount
-        if share < min([_NEAR, *(Decimal(percent) for percent in budget.alert_at)]):
-            continue
-        yield _budget_sentence(budget, spent, share)
+def _slow(keys: Keys) -> Iterator[Sentence]:
+    marked = [key for key in keys.rows if key.enabled and key.pk in keys.slow]
+    for key in marked[:NAMED]:
+        mean, usual = keys.slow[key.pk]
+        text = _("Key %(key)s is slow: %(mean)s ms to first content, usually %(usual)s ms. It is tried last.") % {
+            "key": _name(key), "mean": f"{mean:,.0f}", "usual": f"{usual:,.0f}",
+        }  # fmt: skip
+        yield Sentence("slow", text, reverse("admin:pool"), _("Look at the pool"))
+    if len(marked) > NAMED:
+        more = len(marked) - NAMED
+        text = ngettext("%(n)s more key is slow.", "%(n)s more keys are slow.", more) % {"n": more}
+        yield Sentence("slow", text, reverse("admin:pool"), _("Look at the pool"))
 
 
-def _budget_sentence(budget: Budget, spent: Decimal, share: Decimal) -> Sentence:
-    name = budget.line.name if budget.line is not None else budget.tenant.name
-    words = {
-        "name": name,
-        "share": int(share),
-        "spent": shown(spent, 2),
+def _behind(view: View, behind: datetime | None) -> Iterator[Sentence]:
+    if behind is not None:
+        since = f"{behind.astimezone(view.zone):%Y-%m-%d %H:%M}"
+        text = _("Figures since %(since)s are incomplete: the worker that sums calls up is behind, or not running.")
+        url = reverse("admin:billing_requestrecord_changelist")
+        yield Sentence("wait", text % {"since": since}, url, _("Look at the requests"))
+
+
+def _budgets(view: View, bars: Sequence[Bar]) -> Iterator[Sentence]:
+    """Judge budgets of lines and teams; those of accounts tell by their alerts."""
+    for bar in bars:
+        budget = bar.budget
+        used = percent_used(budget.amount, bar.spent)
+        if budget.account_id is not None or used is None:
+            continue
+        if used >= min([_NEAR, *(Decimal(percent) for percent in budget.alert_at)]):
+            yield _budget_sentence(view, bar, used)
+
+
+def _budget_sentence(view: View, bar: Bar, used: Decimal) -> Sentence:
+    budget, full = bar.budget, used >= Decimal(100)
+    text = _("%(name)s has spent %(share)s %% of its budget per %(period)s: %(spent)s of %(amount)s %(currency)s.") % {
+        "name": budget.line.name if budget.line is not None else budget.tenant.name,
+        "share": int(used),
+        "spent": shown(bar.spent, 2),
         "amount": shown(budget.amount, 2),
         "currency": budget.currency,
         "period": budget.get_period_display(),
     }
-    text = (
-        _("%(name)s has spent %(share)s %% of its budget per %(period)s: %(spent)s of %(amount)s %(currency)s.") % words
-    )
-    full = share >= Decimal(100)
     if full and budget.hard:
         text += " " + _("New calls are refused.")
-    return Sentence(
-        "bad" if full else "wait",
-        text,
-        reverse("admin:billing_budget_change", args=[budget.pk]),
-        _("Look at the budget"),
-    )
-
-
-def _start(period: str, today: date) -> date | None:
-    """Return the first day of the budget's period; weeks that began last month are cut at its first day."""
-    match period:
-        case Budget.Period.DAY:
-            return today
-        case Budget.Period.WEEK:
-            return today - timedelta(days=today.weekday())
-        case Budget.Period.MONTH:
-            return today.replace(day=1)
-        case _:
-            return None
+    elif not full and bar.exhausted_at is not None and (bar.resets_at is None or bar.exhausted_at < bar.resets_at):
+        text += " " + _("At this pace it is used up on %(day)s.") % {
+            "day": f"{bar.exhausted_at.astimezone(view.zone):%Y-%m-%d}"
+        }
+    url = reverse("admin:billing_budget_change", args=[budget.pk])
+    return Sentence("bad" if full else "wait", text, url, _("Look at the budget"))
 
 
 def _unpriced(view: View) -> Iterator[Sentence]:

@@ -44,23 +44,33 @@ _STYLE = Style(
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot in two widths, and the same numbers as a table: `head` and rows of texts."""
+    """A plot in two widths, and the same numbers as a table: `head` and rows of cells."""
 
+    name: str
     title: str
     unit: str
     wide: SafeString
     narrow: SafeString
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence["Cell"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text of a table; `url` the rows behind it."""
+
+    text: str
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`text` is what the tooltip says; `url` the rows behind it. None as value = no point."""
+    """`text` is what the tooltip says; `url` the rows behind it. None as value = no point. `amount`: for the table."""
 
     value: Decimal | float | None
     text: str
     url: str = ""
+    amount: str = ""
 
 
 def stacked(labels: Sequence[str], series: Mapping[str, Sequence[Point]]) -> tuple[SafeString, SafeString]:

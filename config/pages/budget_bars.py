@@ -53,11 +53,15 @@ class Binding:
 
 def bars_of(tenant: Tenant, now: datetime) -> list[Bar]:
     """Return a tenant's budgets, the fullest first."""
-    rows = list(
-        Budget.objects.filter(tenant=tenant).select_related("tenant", "line", "account").order_by("pk")[:BUDGETS_MAX]
-    )
+    rows = Budget.objects.filter(tenant=tenant).select_related("tenant", "line", "account").order_by("pk")[:BUDGETS_MAX]
+    return bars_of_rows(list(rows), now)
+
+
+def bars_of_rows(rows: Sequence[Budget], now: datetime) -> list[Bar]:
+    """Return the bars of budgets, which come with tenant, line and account; the fullest first."""
     found = standings(rows, now)
-    ahead = {row.subject: row for row in Forecast.objects.filter(tenant=tenant)} if rows else {}
+    tenants = {row.tenant_id for row in rows}
+    ahead = {row.subject: row for row in Forecast.objects.filter(tenant__in=tenants)} if rows else {}
     return sorted((_bar(found[row.pk], ahead) for row in rows), key=lambda bar: -bar.share)
 
 

@@ -11,7 +11,8 @@ from django.core.management import CommandError, call_command
 from billing import rollups
 from billing.models import KeyHour, LedgerEntry, LineHour, OutputSize, RequestRecord, RollupMark
 from billing.models.fields import MoneySum
-from billing.rollups import differences, measure_outputs, rebuild_hour, roll_up
+from billing.rollup_check import differences
+from billing.rollups import measure_outputs, rebuild_hour, roll_up
 from tests.factories import AttemptFactory, LedgerEntryFactory, LineFactory, RecordFactory
 
 pytestmark = pytest.mark.django_db
@@ -57,7 +58,7 @@ def snapshot():
 def test_the_sums_equal_the_records():
     fill()
     assert roll_up(now=NOW) == 4 + 2
-    assert [differences(hour) for hour in HOURS] == [[]] * 4
+    assert [differences(hour).wrong for hour in HOURS] == [[]] * 4
     mine = RequestRecord.objects.filter(replay_of="", refusal_limit="")
     called = mine.exclude(status="failed")
     wanted = called.aggregate(charge=MoneySum("charge"), cost=MoneySum("cost"))
@@ -96,7 +97,7 @@ def test_a_run_that_was_cut_short_is_gone_on_with(monkeypatch):
         roll_up(now=NOW)
     monkeypatch.setattr(rollups, "rebuild_hour", real)
     roll_up(now=NOW)
-    assert [differences(hour) for hour in HOURS] == [[]] * 4
+    assert [differences(hour).wrong for hour in HOURS] == [[]] * 4
 
 
 def test_a_late_record_with_an_amount_is_found():
@@ -105,11 +106,23 @@ def test_a_late_record_with_an_amount_is_found():
     later = NOW + timedelta(hours=20)
     roll_up(now=later)
     record = RecordFactory(line=line, created=START, charge=Decimal(5))
-    assert differences(START) != []
+    assert differences(START).wrong != []
     LedgerEntryFactory(record=record)
     roll_up(now=later)
-    assert differences(START) == []
+    assert differences(START).wrong == []
     assert RollupMark.objects.get().ledger_id == LedgerEntry.objects.latest("pk").pk
+
+
+def test_a_late_failure_of_the_last_day_is_found_though_it_costs_nothing():
+    (line, _) = fill(20)
+    roll_up(now=NOW)
+    later = NOW + timedelta(hours=20)
+    roll_up(now=later)
+    RecordFactory(line=line, created=START, status="failed", charge=Decimal(0), cost=None)
+    assert differences(START) != []
+    roll_up(now=later)
+    assert differences(START) == []
+    assert day_differences(START.date(), START.date()) == []
 
 
 def test_the_command_checks_and_mends():
