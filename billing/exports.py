@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.db.models import QuerySet
+
 from billing.core.csvtext import csv_line
 from billing.core.periods import month_of
 from billing.models import LedgerEntry, RequestRecord
@@ -21,7 +23,7 @@ _REQUEST = (
     "cache_write_tokens", "cache_write_1h_tokens", "output_tokens", "reasoning_tokens", "usage_source", "charge",
     "cost", "waste", "currency", "priced", "estimated", "replay_of",
 )  # fmt: skip
-_AUDIT = ("at", "username", "action", "model", "object_id", "object_name", "fields")
+_AUDIT = ("at", "tenant__slug", "username", "action", "model", "object_id", "object_name", "fields")
 _CREDIT = ("created", "line", "amount", "currency", "note")
 
 
@@ -37,11 +39,16 @@ def requests_text(tenant: Tenant, first: date, line: str | None = None) -> Itera
 
 
 def audit_text(tenant: Tenant, first: date) -> Iterator[str]:
-    """Yield a month's audit entries, oldest first."""
+    """Return a month's audit entries, oldest first."""
     zone = ZoneInfo(tenant.timezone)
     start, end = month_of(first, zone)
-    rows = AuditEntry.objects.filter(tenant=tenant, at__gte=start, at__lt=end).order_by("at", "pk")
-    yield csv_line(_AUDIT)
+    rows = AuditEntry.objects.filter(tenant=tenant, at__gte=start, at__lt=end)
+    return audit_rows_text(rows.order_by("at", "pk"), zone)
+
+
+def audit_rows_text(rows: QuerySet[AuditEntry], zone: ZoneInfo) -> Iterator[str]:
+    """Yield audit entries in the order given; times in the zone given."""
+    yield csv_line([name.removesuffix("__slug") for name in _AUDIT])
     for values in rows.values_list(*_AUDIT).iterator(chunk_size=_CHUNK):
         yield csv_line([_cell(value, zone) for value in values])
 

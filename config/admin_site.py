@@ -16,6 +16,7 @@ from config.menu import menu_of
 # decides what the person may see (tenants.scoping); the site has made sure that it is a staff member.
 PAGES: tuple[tuple[str, str, str], ...] = (
     ("start/", "start", "config.pages.start.start_page"),
+    ("audit.csv", "audit_csv", "config.pages.audit.audit_csv"),
     ("security/", "security", "config.pages.security.security_page"),
     ("pool/", "pool", "config.pages.pool.pool_page"),
     ("pool/paste/", "pool_paste", "config.pages.paste.paste_page"),
@@ -56,6 +57,15 @@ class PointsmanSite(AdminSite):
         if request.method == "GET" and self.has_permission(request):
             return HttpResponseRedirect(reverse("admin:index"))
         return import_string("config.pages.login.login_page")(request, self, extra_context or {})
+
+    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Django's own page; a change is noted."""
+        user: Any = request.user
+        answer = super().password_change(request, extra_context)
+        if request.method == "POST" and isinstance(answer, HttpResponseRedirect):
+            note = import_string("tenants.services.audit")
+            note(user=user, action="changed", target=user, tenant=None, fields={"password": "changed"})
+        return answer
 
     def login_code(self, request: HttpRequest) -> HttpResponse:
         """Ask for the code of the second factor."""

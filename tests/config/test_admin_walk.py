@@ -15,6 +15,9 @@ pytestmark = pytest.mark.django_db
 OWN = ("tenants", "keys", "routing", "billing")
 # Machinery without a page: installation secrets, counters, the stores' own rows, encrypted answers.
 PAGELESS = {
+    "tenants.LoginThrottle",  # hashes of names and addresses; unlocked by an action on people
+    "tenants.SecondFactor",  # on the person's own page
+    "tenants.RecoveryCode",
     "tenants.InstallationSecret",
     "tenants.ConfigVersion",
     "tenants.AlertWatch",

@@ -66,6 +66,9 @@ def create_person(username: str, password: str) -> User:
     except ValidationError as exc:
         raise CommandError(f"{username}: {' '.join(exc.messages)}") from None
     person.save()
+    AuditEntry.objects.create(
+        username="add_member", action="added", model=User._meta.label, object_id=str(person.pk), object_name=username
+    )
     return person
 
 

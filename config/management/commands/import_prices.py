@@ -1,5 +1,6 @@
 """`manage.py import_prices`: list prices from the genai-prices package."""
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -10,7 +11,8 @@ from billing.catalogue import MAKERS, CatalogueMissingError, providers, read_cat
 from billing.core.csvtext import plain_decimal
 from billing.core.pricediff import RATES, Change, Rates
 from billing.importing import carry_out, plan
-from billing.models import ALWAYS
+from billing.models import ALWAYS, Price
+from tenants.models import AuditEntry
 
 
 class Command(BaseCommand):
@@ -47,7 +49,17 @@ class Command(BaseCommand):
         elif not planned.changes:
             self.stdout.write("No changes.")
         else:
-            self.stdout.write(f"{carry_out(planned)} rows written.")
+            written = carry_out(planned)
+            _note(planned.changes, written)
+            self.stdout.write(f"{written} rows written.")
+
+
+def _note(changes: Sequence[Change], written: int) -> None:
+    names = ", ".join(dict.fromkeys(change.model for change in changes))
+    AuditEntry.objects.create(
+        username="import_prices", action="changed", model=Price._meta.label, object_name=names[:200],
+        fields={"rows": written},
+    )  # fmt: skip
 
 
 def _line(change: Change) -> str:
