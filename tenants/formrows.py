@@ -54,7 +54,9 @@ class RowsWidget(forms.Widget):
             for place, row in enumerate([*rows, {}])
         ]
         body = format_html_join("", "{}", ((row,) for row in shown))
-        return format_html('<div class="rows" data-name="{}" data-add="{}">{}</div>', name, self.add, body)
+        return format_html(
+            '<div class="rows" data-name="{}" data-add="{}" data-glue="{}">{}</div>', name, self.add, self.glue, body
+        )
 
     def _row(self, name: str, own: str, row: Row, *, first: bool, renderer: Any) -> SafeString:
         parts = [

@@ -8,8 +8,10 @@ from typing import Any
 from django import forms
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.timezone import now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -17,9 +19,11 @@ from django.utils.translation import gettext_lazy
 from billing.models import RequestRecord
 from config.pages.dryrun_words import Shown, shown_of
 from keys.core.dialect import Dialect
+from keys.models import Upstream
 from proxy.core.explain import BadDryRunError, DryRun, explain
 from proxy.core.sample import Sample, body_of
 from proxy.core.wire.jsontext import MalformedBody, parse_json
+from routing.examples import matches_line, request_like
 from routing.models import Route
 from routing.snapshot import read_table
 from routing.standings import stored_views
@@ -29,6 +33,7 @@ from tenants.scoping import ADMINS, OPERATIONS, Reach, reach_of, scoped
 
 INPUT_MAX = 2_000_000  # tokens
 TOOLS_MAX = 200
+LINES_MAX = 200  # looked at for one that a rule may hold for
 BODY_MAX = 8 * 1024 * 1024  # characters of a pasted body
 DIALECTS = (
     (Dialect.OPENAI.value, gettext_lazy("OpenAI chat")),
@@ -120,6 +125,7 @@ class Start:
 
     initial: Mapping[str, Any]
     note: str = ""
+    back: tuple[str, str] = ("", "")  # the page that sent the person here: words, address
 
 
 def dry_run_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
@@ -146,6 +152,7 @@ def dry_run_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
         "form": form,
         "result": result,
         "note": start.note,
+        "back": start.back,
         "may_write": reach.operator or bool(reach.tenants(ADMINS)),
         "has_lines": form.fields["line"].queryset.exists(),  # type: ignore[attr-defined]  # a ModelChoiceField
     }
@@ -172,15 +179,39 @@ def _start(request: HttpRequest, reach: Reach) -> Start:
         return _like(record) if record is not None else Start({}, _("There is no such request."))
     if route.isascii() and route.isdigit():
         row = scoped(Route.objects.filter(pk=int(route)), reach, OPERATIONS).first()
-        own = lines.filter(line_route__route_id=row.pk) if row is not None else lines.none()
-        plain = lines.filter(tenant_id=row.tenant_id, line_route=None) if row and row.is_default else lines.none()
-        first = own.first() or plain.first()
-        note = "" if first is not None else _("No line takes this route yet.")
-        return Start({"line": first.pk if first is not None else None}, note)
+        none = Start({"line": None}, _("No line takes this route yet."))
+        return _on_route(row, lines, request.GET.get("rule", "")) if row is not None else none
     if request.GET.get("line", "").isdigit():
         return Start({"line": request.GET["line"]})
     only = list(lines.values_list("pk", flat=True)[:2])
     return Start({"line": only[0]} if len(only) == 1 else {})
+
+
+def _on_route(row: Route, lines: QuerySet[BusinessLine], rule: str) -> Start:
+    """Begin with a line that takes the route and, for a rule, with what the rule asks for in so many words."""
+    own = lines.filter(line_route__route_id=row.pk)
+    plain = lines.filter(tenant_id=row.tenant_id, line_route=None) if row.is_default else lines.none()
+    asked = row.rules.filter(pk=int(rule)).first() if rule.isascii() and rule.isdigit() else None
+    taking = [*own[:LINES_MAX], *plain[:LINES_MAX]]
+    wanted = [line for line in taking if asked is not None and matches_line(asked.when, line.slug)]
+    first = next(iter([*wanted, *taking]), None)
+    note = "" if first is not None else _("No line takes this route yet.")
+    back = (_("Route %(name)s") % {"name": row.name}, reverse("admin:routing_route_change", args=[row.pk]))
+    if asked is None:
+        return Start({"line": first.pk if first is not None else None}, note, back)
+    back = (_("Rule %(name)s") % {"name": asked.name}, reverse("admin:routing_routingrule_change", args=[asked.pk]))
+    like = request_like(asked.when, _models_of(row.tenant_id))
+    return Start({**like, "line": first.pk if first is not None else None}, note, back)
+
+
+def _models_of(tenant_id: int) -> list[str]:
+    """Return the names that the tenant's upstreams are known to serve."""
+    rows = Upstream.objects.for_tenants([tenant_id]).filter(enabled=True).order_by("name")
+    found: dict[str, None] = {}
+    for aliases, listed, read in rows.values_list("aliases", "model_list", "read_models"):
+        names = listed if isinstance(listed, list) else read
+        found |= dict.fromkeys(str(name) for name in (*aliases, *names) if "*" not in str(name))
+    return list(found)
 
 
 def _like(record: RequestRecord) -> Start:

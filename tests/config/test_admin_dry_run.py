@@ -167,6 +167,35 @@ def test_pages_lead_to_it(client, alpha):
         assert f"{reverse('admin:dry_run')}?route={route.pk}" in text
 
 
+def test_a_rule_leads_to_a_request_that_it_is_meant_for_and_back(client, alpha):
+    client.force_login(member(alpha.tenant, "admin"))
+    route, rule = alpha.rows["routing.Route"], alpha.rows["routing.RoutingRule"]
+    nightly = factories.LineFactory(tenant=alpha.tenant, slug="nightly-1", name="Nightly")
+    batch = route.rules.get(name="batch-only")
+    batch.when = {"line": "nightly-*", "model": "alpha-*", "input_tokens": "> 5k", "stream": True}
+    batch.save()
+    answer = page(client, f"?route={route.pk}&rule={batch.pk}")
+    initial = answer.context["form"].initial
+    assert initial == {
+        "line": nightly.pk, "model": "alpha-model", "input_tokens": 5001, "stream": True,
+    }  # fmt: skip
+    back = reverse("admin:routing_routingrule_change", args=[batch.pk])
+    assert f'<a href="{back}">← Rule batch-only</a>' in answer.content.decode()
+    explained = client.post(
+        reverse("admin:dry_run") + f"?route={route.pk}&rule={batch.pk}", {**initial, "dialect": "openai"}
+    )
+    assert [one.name for one in explained.context["result"].rules if one.decided] == ["batch-only"]
+    assert back in explained.content.decode()
+    text = page(client, f"?route={route.pk}").content.decode()
+    assert f'<a href="{reverse("admin:routing_route_change", args=[route.pk])}">← Route alpha-route</a>' in text
+    bravo = team("bravo")
+    other = bravo.rows["routing.RoutingRule"]
+    text = page(client, f"?route={other.route_id}&rule={other.pk}").content.decode()
+    assert "bravo" not in text
+    assert page(client, f"?route={route.pk}&rule={other.pk}").context["back"][0] == "Route alpha-route"
+    assert rule.pk != batch.pk
+
+
 def test_nothing_is_written(client, alpha):
     client.force_login(member(alpha.tenant, "admin"))
 

@@ -14,17 +14,31 @@
     made.querySelectorAll("input").forEach(function (part) {
       if (part.type === "checkbox") { part.checked = false; } else { part.value = ""; }
     });
+    if (field.dataset.glue && !made.querySelector(".rows-glue")) {
+      const glue = document.createElement("span");
+      glue.className = "rows-glue";
+      glue.textContent = field.dataset.glue;
+      made.insertBefore(glue, made.firstChild);
+    }
     return made;
+  }
+  function isEmpty(row) {
+    return Array.from(row.querySelectorAll("input")).every(function (part) {
+      return part.type === "checkbox" ? !part.checked : !part.value;
+    });
   }
   document.querySelectorAll(".rows[data-add]").forEach(function (field) {
     if (!field.dataset.add) { return; }
+    const found = field.querySelectorAll(":scope > .rows-row");
+    const blank = found[found.length - 1];
+    if (found.length > 1 && isEmpty(blank)) { blank.remove(); }
     const button = document.createElement("button");
     button.type = "button";
     button.className = "button small secondary";
     button.textContent = field.dataset.add;
     button.addEventListener("click", function () {
       const all = field.querySelectorAll(":scope > .rows-row");
-      const made = next(field, all[all.length - 1], all.length);
+      const made = next(field, blank, all.length);
       field.insertBefore(made, button);
       made.querySelector("select, input").focus();
     });
