@@ -50,13 +50,22 @@ class PointsmanSite(AdminSite):
 
     def get_urls(self) -> list[Any]:
         own = [path(route, self._page(dotted), name=name) for route, name, dotted in PAGES]
-        return [path("login/code/", never_cache(self.login_code), name="login_code"), *own, *super().get_urls()]
+        outside = [
+            path("login/code/", never_cache(self.login_code), name="login_code"),
+            path("welcome/<uidb64>/<token>/", never_cache(self.welcome), name="welcome"),
+        ]
+        return [*outside, *own, *super().get_urls()]
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Ask for name and password, with a wait after failures, and then for the second factor."""
         if request.method == "GET" and self.has_permission(request):
             return HttpResponseRedirect(reverse("admin:index"))
         return import_string("config.pages.login.login_page")(request, self, extra_context or {})
+
+    def welcome(self, request: HttpRequest, **of_link: str) -> Any:
+        """Let an invited person set the password."""
+        view = import_string("config.pages.welcome.Welcome")
+        return view.as_view(extra_context=self.each_context(request))(request, **of_link)
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Django's own page; a change is noted."""

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model, password_validation
 from django.contrib.auth.admin import UserAdmin
@@ -10,7 +11,9 @@ from django.contrib.auth.forms import UserChangeForm
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db.models import Exists, OuterRef
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
@@ -20,6 +23,7 @@ from tenants.adminchips import ago, chip
 from tenants.adminforms import ScopedForm
 from tenants.factors import remove as remove_factor
 from tenants.formfields import SecretField
+from tenants.invitations import mail_link, path_of
 from tenants.login_models import SecondFactor
 from tenants.models import Membership
 from tenants.scoping import ADMINS, NOBODY, NOTHING, OPERATIONS, Reach
@@ -39,6 +43,7 @@ class MembershipForm(ScopedForm):
     }
 
     username = forms.CharField(label=gettext_lazy("username"), max_length=150, required=False)
+    email = forms.EmailField(label=gettext_lazy("e-mail address"), required=False)
     password = SecretField(label=gettext_lazy("password"))
 
     class Meta:
@@ -50,9 +55,13 @@ class MembershipForm(ScopedForm):
         self.made_user: User | None = None
         if self.instance.pk is None:
             self.fields["username"].help_text = _("A new name makes a new account.")
-            self.fields["password"].help_text = _("For a new account only.")
+            self.fields["email"].help_text = _("For a new account only: the link goes there.")
+            self.fields["password"].help_text = _(
+                "For a new account only. Empty = the person sets it by a link, which is mailed or shown to you once."
+            )
             return
-        del self.fields["username"]  # a declared field stays in the form although the page has none
+        for name in ("username", "email"):  # a declared field stays in the form although the page has none
+            del self.fields[name]
         self.fields["password"].help_text = _("Empty = leave it as it is.")
 
     def clean_username(self) -> str:
@@ -73,8 +82,6 @@ class MembershipForm(ScopedForm):
     def clean_password(self) -> str:
         """Hold a password to the rules."""
         password: str = self.cleaned_data["password"]
-        if self.made_user is not None and not password:
-            raise ValidationError(_("A new account needs a password."))
         if self.instance.pk is None and self.made_user is None and password:
             raise ValidationError(_("This person has an account already; leave the password empty."))
         if self.instance.pk is not None and password and not may_set_password(self.reach, self.instance):
@@ -120,10 +127,11 @@ class MembershipAdmin(TenantScopedAdmin):
     list_select_related = ("user", "tenant")
     search_fields = ("user__username",)
     autocomplete_fields = ("tenant",)
+    actions = ("invite_selected",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
-            return ("tenant", "username", "password", "role")
+            return ("tenant", "username", "email", "password", "role")
         if self.has_change_permission(request, obj):
             return ("user", "tenant", "role", "password")
         return ("user", "tenant", "role")
@@ -155,14 +163,60 @@ class MembershipAdmin(TenantScopedAdmin):
         """Make the account first, or set its password."""
         made = form.made_user
         if made is not None:
-            made.set_password(form.cleaned_data["password"])
+            password = form.cleaned_data["password"]
+            made.email = form.cleaned_data["email"]
+            made.set_password(password or None)  # None = no password opens it
             made.save()
+            request.invited = None if password else made  # type: ignore[attr-defined]  # read by changeform_view
             obj.user = made
             audit(user=request.user, action="added", target=made, tenant=obj.tenant)  # type: ignore[arg-type]
         elif change and form.cleaned_data.get("password"):
             obj.user.set_password(form.cleaned_data["password"])
             obj.user.save(update_fields=["password"])
         super().save_model(request, obj, form, change)
+
+    # --- links that set a password ---
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Hand out the link once the new account is committed: mail is not sent inside a transaction."""
+        answer = super().changeform_view(request, *args, **kwargs)
+        made: User | None = getattr(request, "invited", None)
+        return self._hand_out(request, made) if made is not None else answer
+
+    @admin.action(description=gettext_lazy("New link for setting a password …"), permissions=["change"])
+    def invite_selected(self, request: HttpRequest, rows: Any) -> Any:
+        """For who has lost the link or the password; one at a time, as the link is shown once."""
+        chosen = list(self.writable(request, rows).select_related("user")[:2])
+        if len(chosen) != 1:
+            self.message_user(request, _("Choose one person."), messages.WARNING)
+            return None
+        row = chosen[0]
+        if not self._may_touch(request, row) or not may_set_password(self.reach(request), row):
+            text = _("Only the platform operator may set this person's password.")
+            self.message_user(request, text, messages.ERROR)
+            return None
+        self.note(request, "invited", row, {})
+        return self._hand_out(request, row.user)
+
+    def _hand_out(self, request: HttpRequest, user: User) -> HttpResponse:
+        """Mail the link, or show it once in the answer itself."""
+        way = path_of(user)
+        public: str = settings.POINTSMAN_PUBLIC_URL
+        url = public.rstrip("/") + way if public else request.build_absolute_uri(way)
+        back = HttpResponseRedirect(reverse("admin:tenants_membership_changelist"))
+        if mail_link(user=user, url=url):
+            self.message_user(request, _("A link went to %(to)s.") % {"to": user.email}, messages.SUCCESS)
+            return back
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Link for %(name)s") % {"name": user.get_username()},
+            "opts": self.opts,
+            "url": url,
+            "failed": bool(user.email) and settings.POINTSMAN_MAIL_CONFIGURED,
+        }
+        answer = TemplateResponse(request, "admin/tenants/membership/invited.html", context)
+        answer["Referrer-Policy"] = "no-referrer"
+        return answer
 
     @admin.display(description=gettext_lazy("last login"))
     def last_login(self, row: Membership) -> SafeString:

@@ -41,7 +41,7 @@ def test_a_new_person_can_log_in_to_the_admin() -> None:
     person = User.objects.get()
     assert (person.is_staff, person.is_active, person.is_superuser) == (True, True, False)
     assert person.check_password(PASSWORD)
-    entry = AuditEntry.objects.get()
+    entry = AuditEntry.objects.get(model="tenants.Membership")
     assert (entry.username, entry.action, entry.fields) == ("add_member", "added", {"role": "finance"})
 
 
