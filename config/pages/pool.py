@@ -14,6 +14,7 @@ from django.utils.timezone import now
 from django.utils.translation import gettext as _
 
 from config.pages.gauges import Gauge, gauges
+from config.pages.paste import PasteForm
 from keys.admin.upstream_keys import key_actions
 from keys.balancewords import notes_of as balance_notes
 from keys.core.counts import BUCKETS, Counts, bucket_of
@@ -85,6 +86,7 @@ def pool_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
     tenants = list(scoped(Tenant.objects.order_by("slug"), reach, OPERATIONS))
     chosen = [tenant for tenant in tenants if str(tenant.pk) == request.GET.get("team")] or tenants
     writable = frozenset(tenant.pk for tenant in tenants) if reach.operator else reach.tenants(ADMINS)
+    moving = "fragment" in request.GET
     context = {
         **site.each_context(request),
         "title": _("Pool"),
@@ -92,8 +94,9 @@ def pool_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
         "tenants": tenants,
         "chosen": chosen[0] if len(chosen) == 1 and len(tenants) > 1 else None,
         "may_paste": bool(writable),
+        "paste": PasteForm(request) if writable and not moving else None,
     }
-    return TemplateResponse(request, FRAGMENT if "fragment" in request.GET else "admin/pool.html", context)
+    return TemplateResponse(request, FRAGMENT if moving else "admin/pool.html", context)
 
 
 def blocks(tenants: Sequence[Tenant], writable: frozenset[int], moment: datetime) -> list[Block]:

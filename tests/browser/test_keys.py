@@ -137,6 +137,23 @@ def test_a_new_key_appears_without_a_reload(open_page, live_server, alpha, pool)
     assert page.evaluate("window.kept") is True
 
 
+def test_keys_are_pasted_beside_the_pool_and_looked_at_as_they_are_typed(open_page, live_server, alpha, shoot):
+    page = open_page()
+    log_in(page, live_server)
+    page.goto(live_server.url + reverse("admin:pool"))
+    page.click("summary:has-text('Paste many keys')")
+    page.select_option("#id_upstream", label="alpha · alpha-upstream")
+    page.fill("#id_secrets", "sk-pasted-0000000001\ntwo words\nsk-pasted-0000000001")
+    report = page.locator("#paste-report")
+    assert report.inner_text().split(" · ") == [
+        "1 key looks right", "line 2: has a space inside", "line 3: is the same as an earlier one",
+    ]  # fmt: skip
+    shoot(page, "keys-paste-beside")
+    page.click("input[value='Store them']")
+    assert "2 lines were not stored:" in page.locator(".callout-bad").inner_text()
+    assert UpstreamKey.objects.filter(upstream=alpha.rows["keys.Upstream"], name="k1").count() == 1
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_pages_of_keys_fit_a_phone(open_page, live_server, alpha, pool, shoot, scheme):
     key = alpha.rows["keys.UpstreamKey"]

@@ -215,6 +215,15 @@ def test_one_key_is_singular(client, alpha, key):
 # --- pasting ---
 
 
+def test_those_who_may_paste_do_it_beside_the_pool(client, alpha, key):
+    page = pool(client).content.decode()
+    assert f'action="{reverse("admin:pool_paste")}"' in page
+    assert "data-paste" in page
+    assert "data-paste" not in pool(client, "?fragment=1").content.decode()
+    client.force_login(member(alpha.tenant, "viewer"))
+    assert "data-paste" not in pool(client).content.decode()
+
+
 def paste(client, upstream, lines, **data):
     base = {"upstream": upstream.pk, "name_prefix": "k", "secrets": "\n".join(lines)}
     return client.post(reverse("admin:pool_paste"), base | data)

@@ -21,6 +21,6 @@
       seen.add(text);
       if (bad) { found.push(words.bad.replace("%s", String(place + 1)) + bad); } else { good += 1; }
     });
-    report.textContent = [good + " " + words.good].concat(found.slice(0, 5)).join(" · ");
+    report.textContent = [good + " " + (good === 1 ? words.one : words.good)].concat(found.slice(0, 5)).join(" · ");
   });
 }());
