@@ -125,7 +125,7 @@ def _shown(asked: Asked, group: GroupInfo, decisions: Sequence[Decision], *, liv
     members = [upstreams[one.upstream_id] for one in group.members if one.upstream_id in upstreams]
     usable = {one.upstream_id for one in decisions[0].candidates}
     chance = group.strategy == "random" and len(usable) > 1
-    picks = [] if chance else _picks(group, members, decisions)
+    picks = [] if chance else _picks(asked, group, decisions)
     counted = Counter({one.name: round(100 / len(usable)) for one in members if one.id in usable})
     if not chance:
         counted = Counter(pick.upstream for pick in picks)
@@ -142,9 +142,10 @@ def _shown(asked: Asked, group: GroupInfo, decisions: Sequence[Decision], *, liv
     )
 
 
-def _picks(group: GroupInfo, members: Sequence[UpstreamInfo], decisions: Sequence[Decision]) -> list[Pick]:
-    colours = {upstream.id: place % COLOURS for place, upstream in enumerate(members)}
-    drawn = {upstream.id for upstream in members if upstream.rotation == "random"}
+def _picks(asked: Asked, group: GroupInfo, decisions: Sequence[Decision]) -> list[Pick]:
+    colours = {one.upstream_id: place % COLOURS for place, one in enumerate(group.members)}
+    drawn = {hop.upstream.id for hop in asked.target.hops if hop.upstream.rotation == "random"}
+    currency = asked.table.tenants[group.tenant_id].currency
     picks = []
     for n, decision in enumerate(decisions, start=1):
         if not decision.candidates:
@@ -152,7 +153,9 @@ def _picks(group: GroupInfo, members: Sequence[UpstreamInfo], decisions: Sequenc
         lead = decision.candidates[0]
         several = sum(one.upstream_id == lead.upstream_id for one in decision.candidates) > 1
         key = "" if lead.upstream_id in drawn and several else lead.key
-        picks.append(Pick(n, lead.upstream, key, picked_because(group, decision), colours.get(lead.upstream_id, 0)))
+        picks.append(
+            Pick(n, lead.upstream, key, picked_because(group, decision, currency), colours.get(lead.upstream_id, 0))
+        )
     return picks
 
 

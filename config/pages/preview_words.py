@@ -15,8 +15,8 @@ from tenants.adminchips import duration
 from tenants.corewords import core_words
 
 
-def picked_because(group: GroupInfo, decision: Decision) -> str:
-    """Return why the first candidate leads."""
+def picked_because(group: GroupInfo, decision: Decision, currency: str) -> str:
+    """Return why the first candidate leads. `currency`: the tenant's, in which costs are compared."""
     lead = decision.candidates[0]
     scores = {one.upstream_id: one.scores for one in reversed(decision.candidates)}
     if len(scores) == 1:
@@ -28,7 +28,7 @@ def picked_because(group: GroupInfo, decision: Decision) -> str:
         "weighted": lambda: _share(scores, own),
         "least_used": lambda: _("fewest calls in 24 h: %(n)s") % {"n": own.get("calls_24h", 0)},
         "fastest": lambda: _fastest(own),
-        "cheapest": lambda: _cheapest(own),
+        "cheapest": lambda: _cheapest(own, currency),
         "headroom": lambda: _headroom(own),
     }.get(group.strategy, lambda: _("by chance"))()
     return words if not lead.tier else _("%(why)s; all are slow or low on credit") % {"why": words}
@@ -66,10 +66,11 @@ def _fastest(own: Mapping[str, Any]) -> str:
     return _("fastest: %(n)s ms to first content") % {"n": round(float(own["median_ms"]))}
 
 
-def _cheapest(own: Mapping[str, Any]) -> str:
+def _cheapest(own: Mapping[str, Any], currency: str) -> str:
     cost = own.get("cost")
     try:
-        return _("cheapest: about %(cost)s for a typical call") % {"cost": f"{Decimal(str(cost)).normalize():f}"}
+        amount = f"{Decimal(str(cost)).normalize():f}"
+        return _("cheapest: about %(cost)s %(currency)s for a typical call") % {"cost": amount, "currency": currency}
     except InvalidOperation:
         return _("no price is known for any; first in the order")
 
