@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from html import unescape
 from typing import Any
 
 import pygal
@@ -18,9 +19,11 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module_
 # Okabe and Ito's palette, told apart by most colour-blind people; the last is for "others".
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98")
 SERIES = 6
-_WIDE, _NARROW = (1120, 300), (340, 280)
+_WIDE, _HALF, _NARROW = (1120, 300), (540, 260), (340, 280)
 
 _SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL)
+_SHEET = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
+_HIDDEN = re.compile(r' style="opacity: 0"')
 _DESC = re.compile(r'<desc class="value">(.*?)</desc>', re.DOTALL)
 _NOISE = re.compile(r'<desc class="(?:x|y|x_label|xlink)[^"]*">.*?</desc>|<title>Pygal</title>|<!--.*?-->', re.DOTALL)
 
@@ -74,21 +77,21 @@ class Point:
 
 
 def stacked(labels: Sequence[str], series: Mapping[str, Sequence[Point]]) -> tuple[SafeString, SafeString]:
-    """Draw bars upon each other."""
-    return _both(pygal.StackedBar, labels, series)
+    """Draw bars upon each other, over the whole width."""
+    return _both(pygal.StackedBar, _WIDE, labels, series)
 
 
 def lines(
     labels: Sequence[str], series: Mapping[str, Sequence[Point]], **options: Any
 ) -> tuple[SafeString, SafeString]:
-    """Draw one line per series."""
-    return _both(pygal.Line, labels, series, **options)
+    """Draw one line per series, over half the width."""
+    return _both(pygal.Line, _HALF, labels, series, **options)
 
 
 def _both(
-    kind: Any, labels: Sequence[str], series: Mapping[str, Sequence[Point]], **options: Any
+    kind: Any, wide: tuple[int, int], labels: Sequence[str], series: Mapping[str, Sequence[Point]], **options: Any
 ) -> tuple[SafeString, SafeString]:
-    return _drawn(kind, _WIDE, labels, series, options), _drawn(kind, _NARROW, labels, series, options)
+    return _drawn(kind, wide, labels, series, options), _drawn(kind, _NARROW, labels, series, options)
 
 
 def _drawn(
@@ -98,11 +101,12 @@ def _drawn(
     series: Mapping[str, Sequence[Point]],
     options: Mapping[str, Any],
 ) -> SafeString:
-    every = 1 if size[0] > _NARROW[0] else -(-len(labels) // 5)
+    shown = {_WIDE: 30, _HALF: 8, _NARROW: 5}[size]
+    every = -(-len(labels) // shown)
     chart = kind(
         width=size[0], height=size[1], style=_STYLE, js=[], show_legend=len(series) > 1, legend_at_bottom=True,
         legend_at_bottom_columns=7 if size is _WIDE else 2, legend_box_size=10, margin=8, spacing=8,
-        margin_bottom=16 if size is _WIDE else 12 * (1 + len(series) // 2),
+        margin_bottom=24 if size is not _NARROW else 12 * (1 + len(series) // 2) + 8,
         x_labels_major_every=every, show_minor_x_labels=every == 1, truncate_legend=24,
         truncate_label=-1, x_label_rotation=0,
         show_y_guides=True,
@@ -123,7 +127,23 @@ def _value(point: Point) -> Any:
     return made
 
 
+def sheet() -> str:
+    """Return pygal's rules for these plots: static/pointsman/plots.css, as the content policy allows no style inside.
+
+    They differ by nothing but the plot's id and by how many series they colour.
+    """
+    rules = []
+    for kind in (pygal.StackedBar, pygal.Line):
+        chart = kind(width=_WIDE[0], height=_WIDE[1], style=_STYLE, js=[])
+        for name in range(len(COLOURS)):
+            chart.add(str(name), [1])
+        found = _SHEET.findall(chart.render(is_unicode=True, disable_xml_declaration=True))
+        text = unescape("\n".join(found)).replace(f"#chart-{chart.uuid}", ".pygal-chart")
+        rules += [f"{rule.strip()}}}" for rule in text.split("}") if rule.strip()]
+    return "\n".join(["/* Written by config.dashboard.plots.sheet() from pygal's own. */", *dict.fromkeys(rules), ""])
+
+
 def _cleaned(svg: str) -> SafeString:
-    """Take the scripts out and turn pygal's notes for its own tooltips into titles, which browsers show."""
-    text = _NOISE.sub("", _SCRIPT.sub("", svg))
+    """Take scripts and styles out; turn pygal's notes for its own tooltips into titles, which browsers show."""
+    text = _HIDDEN.sub(' opacity="0"', _SHEET.sub("", _NOISE.sub("", _SCRIPT.sub("", svg))))
     return mark_safe(_DESC.sub(r"<title>\1</title>", text))  # noqa: S308  # pygal escapes the labels that it is given

@@ -18,6 +18,16 @@
   tick();
   setInterval(tick, 1000);
 
+  // Lengths come as data, in per cent: the content policy allows no style attributes.
+  function place(root) {
+    ["left", "width", "height"].forEach(function (side) {
+      root.querySelectorAll("[data-" + side + "]").forEach(function (spot) {
+        spot.style[side] = Number(spot.dataset[side]) + "%";
+      });
+    });
+  }
+  place(document);
+
   const menus = Array.from(document.querySelectorAll(".menu-section"));
   document.addEventListener("click", function (event) {
     menus.forEach(function (menu) {
@@ -96,6 +106,7 @@
   function renew(whole, text) {
     const fresh = document.createElement("template");
     fresh.innerHTML = text;
+    place(fresh.content);
     const old = Array.from(whole.querySelectorAll("[data-part]"));
     const next = Array.from(fresh.content.querySelectorAll("[data-part]"));
     if (old.length && names(old) === names(next)) {
