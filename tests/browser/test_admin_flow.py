@@ -130,19 +130,3 @@ def test_a_row_of_a_list_unfolds_on_a_phone(open_page, live_server, alpha):
     assert not row.locator(".field-charged").is_visible()
     row.locator(".more").click()
     assert row.locator(".field-charged").is_visible()
-
-
-def test_rules_are_put_into_order_by_their_arrows(open_page, live_server, alpha):
-    route = alpha.rows["routing.Route"]
-    first = alpha.rows["routing.RoutingRule"]
-    second = factories.RuleFactory(route=route, name="second", when={"model": "x"}, group=first.group)
-    page = open_page()
-    log_in(page, live_server)
-    page.goto(live_server.url + reverse("admin:routing_route_change", args=[route.pk]))
-    assert "never" in page.locator("tr.form-row:has-text('second')").inner_text()
-    page.locator("tr.form-row:has-text('second') button:has-text('↑')").click()
-    page.click("input[name=_continue]")
-    assert "yes" in page.locator("tr.form-row:has-text('second')").inner_text()
-    assert list(route.rules.values_list("name", flat=True)) == ["second", first.name]
-    second.refresh_from_db()
-    assert second.position == 0
