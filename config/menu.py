@@ -47,7 +47,6 @@ MENU: tuple[tuple[Title, tuple[Item, ...]], ...] = (
         gettext_lazy("Money"),
         (
             ("statements", gettext_lazy("Statements"), EVERYONE),
-            "billing.Statement",
             "billing.Budget",
             "billing.Price",
             "billing.ExchangeRate",
