@@ -185,11 +185,13 @@ async def _persist_shared(store: RedisStore, runtime: Runtime) -> None:
         pool = await store.snapshot(runtime.now())
         rows = rows_of_pool(pool)
         changed = {target: row for target, row in rows.items() if written.get(target) != row}
-        if not changed:
+        sights = store.sight_rows(runtime.now())
+        if not (changed or sights):
             continue
         try:
-            await loop.run_in_executor(runtime.threads, persistence.save, changed)
+            await loop.run_in_executor(runtime.threads, persistence.save, {**changed, **sights})
         except PersistenceError:
+            store.sight_lost(sights)
             continue
         written.update(changed)
 

@@ -5,6 +5,7 @@ holds tenant and line, hashed; see `routing.core.identity`.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -22,18 +23,39 @@ OWNER_S = 30 * 24 * 3600.0
 
 
 async def recall(notes: Notes, facts: Facts, table: RoutingTable, now: datetime) -> Memory:
-    """Look a request's conversation up, in one round trip. The most exact name wins."""
+    """Look a request's conversation up, in one round trip."""
+    wanted = names_of(facts, table)
+    if not wanted.all:
+        return Memory()
+    return memory_of(wanted, await notes.recall(wanted.all, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The records of a conversation: its pin, the most exact name first, and the owner of each id and signature."""
+
+    names: tuple[str, ...] = ()
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def all(self) -> list[str]:
+        return [*self.names, *self.marks.values()]
+
+
+def names_of(facts: Facts, table: RoutingTable) -> Wanted:
+    """Name the records that hold what is remembered of a request's conversation."""
     route = route_of(table, facts)
     names: tuple[str, ...] = ()
     if route is not None and facts.converses:
         names = session_keys(facts.session, facts.tenant_id, facts.line_id, route.id)
-    marks = {mark: pin_key(facts.tenant_id, facts.line_id, mark) for mark in _marks(facts)}
-    if not names and not marks:
-        return Memory()
-    found = await notes.recall([*names, *marks.values()], now)
-    pin = next((pin for name in names if name in found and (pin := _pin(found[name])) is not None), None)
-    owners = {mark: owner for mark, name in marks.items() if (owner := _owner(found.get(name))) is not None}
-    return Memory(names, pin, owners)
+    return Wanted(names, {mark: pin_key(facts.tenant_id, facts.line_id, mark) for mark in _marks(facts)})
+
+
+def memory_of(wanted: Wanted, found: Mapping[str, Any]) -> Memory:
+    """Read what was found under the names. The most exact name wins."""
+    pin = next((pin for name in wanted.names if name in found and (pin := _pin(found[name])) is not None), None)
+    owners = {mark: owner for mark, name in wanted.marks.items() if (owner := _owner(found.get(name))) is not None}
+    return Memory(wanted.names, pin, owners)
 
 
 async def keep_pin(notes: Notes, memory: Memory, pin: Pin, now: datetime) -> None:

@@ -26,7 +26,7 @@ from proxy.core.wire.jsontext import MalformedBody, parse_json
 from routing.examples import matches_line, request_like
 from routing.models import Route
 from routing.snapshot import read_table
-from routing.standings import stored_views
+from routing.standings import read_present
 from tenants.formfields import PairsField
 from tenants.models import BusinessLine
 from tenants.scoping import ADMINS, OPERATIONS, Reach, reach_of, scoped
@@ -160,8 +160,8 @@ def dry_run_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
 
 
 def explained(asked: DryRun, moment: datetime) -> dict[str, Any]:
-    """Explain a request by the configuration and the key states as they are stored. Raises BadDryRunError."""
-    return explain(asked, read_table(), stored_views(moment), moment)
+    """Explain a request by the configuration and the present as they are stored. Raises BadDryRunError."""
+    return explain(asked, read_table(), read_present(moment))
 
 
 def _download(told: Mapping[str, Any]) -> JsonResponse:

@@ -61,7 +61,7 @@ def shown_of(told: Mapping[str, Any], line: BusinessLine, moment: datetime) -> S
     """Return what the page shows. Three queries, whatever the size."""
     keys = _Keys(line.tenant_id, moment, [*told["candidates"], *told["skipped"]])
     return Shown(
-        facts=_facts(told["facts"]),
+        facts=[*_facts(told["facts"]), *_conversation(told["conversation"])],
         route=told["route"] or "",
         rules=_rules(told, line.tenant_id),
         group=told["group"] or "",
@@ -130,6 +130,21 @@ def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def _conversation(told: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Say what binds the request to a key or an account."""
+    holds = {
+        "turn": _("stays, a turn is under way"),
+        "cache": _("stays, the prompt cache there is warm"),
+        None: _("free to go elsewhere: nothing is warm there"),
+    }
+    found = []
+    if told["pinned"]:
+        found.append((_("last answered by"), f"{told['pinned']} ({holds[told['hold']]})"))
+    if told["bound_by"]:
+        found.append((_("bound to an account by"), ", ".join(told["bound_by"])))
+    return found
+
+
 def _refusal(refusal: Mapping[str, Any] | None) -> str:
     if refusal is None:
         return ""
@@ -148,9 +163,22 @@ def _candidate(one: Mapping[str, Any]) -> list[str]:
         parts.append(_("rules for this upstream: %(names)s") % {"names": ", ".join(one["rules"])})
     if one["wait_s"]:
         parts.append(_("waits up to %(time)s for it") % {"time": duration(one["wait_s"])})
+    parts.extend(_load(one))
     if one["scores"]:
         parts.append(_("ordered by %(scores)s") % {"scores": _pairs(_score_words(one["scores"]))})
     return parts
+
+
+def _load(one: Mapping[str, Any]) -> list[str]:
+    parts = []
+    if one["half_open"]:
+        parts.append(_("half open: one call goes first"))
+    if one["in_flight"]:
+        parts.append(_("%(n)s calls in flight") % {"n": one["in_flight"]})
+    if one["calls_left"] is not None:
+        parts.append(_("its caps leave %(n)s calls") % {"n": one["calls_left"]})
+    late = {"low water": _("behind the others: low on credit or limits"), "slow": _("behind the others: slow")}
+    return [*parts, *(late[why] for why in one["last_for"])]
 
 
 def _score_words(scores: Mapping[str, Any]) -> dict[str, Any]:

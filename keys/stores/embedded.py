@@ -16,6 +16,7 @@ from uuid import uuid4
 from keys.core.admission import Admission, AdmitRequest, Hold, ProbeLease, SettleRequest
 from keys.core.pool import Pool, pool_of_rows
 from keys.core.report import Change, key_target
+from keys.core.sight import SIGHT_PREFIX, WHEEL_PREFIX
 from keys.core.state import FRESH, KeyState
 from keys.core.stored import dumped
 from keys.stores.board import Board
@@ -136,7 +137,7 @@ class EmbeddedStore(Verbs):
         if now.minute != self._pruned:
             self._pruned = now.minute
             self.notes.book.drop_elapsed(now)
-        await self._flush()
+        await self._flush(self.sight_rows(now))
 
     async def close(self) -> None:
         await self._in_writer(lambda: None)  # a save whose request was cancelled may be under way
@@ -152,11 +153,11 @@ class EmbeddedStore(Verbs):
             self._dirty |= moved
             await self._flush()
 
-    async def _flush(self) -> None:
+    async def _flush(self, sights: Mapping[str, dict[str, Any]] | None = None) -> None:
         async with self._saving:
             while self._unsaved:
                 self._unsave(self._unsaved.popleft())
-            rows = self.notes.book.rows() | {target: self._row(target) for target in self._dirty}
+            rows = dict(sights or {}) | self.notes.book.rows() | {target: self._row(target) for target in self._dirty}
             if not rows:
                 return
             self._dirty.clear()
@@ -166,6 +167,8 @@ class EmbeddedStore(Verbs):
     def _unsave(self, row: str) -> None:
         if row.startswith(ROW_PREFIX):
             self.notes.book.unsaved.add(row.removeprefix(ROW_PREFIX))
+        elif row.startswith((SIGHT_PREFIX, WHEEL_PREFIX)):
+            self.sight_lost((row,))
         else:
             self._dirty.add(row)
 

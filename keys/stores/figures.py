@@ -5,7 +5,7 @@ correctness: limits are enforced at admission, figures only order candidates.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -14,13 +14,15 @@ from keys.core.admission import Hold
 from keys.core.outcome import Cause
 from keys.core.report import Part, Report, account_target, key_target
 from keys.core.samples import Figures, Sample, Track
+from keys.core.sight import FLYING_S, capped, sight_of
 from keys.core.state import is_failure
-from keys.core.windows import Caps
+from keys.core.windows import SPANS, Caps, Window
 from keys.stores.board import Board
 from keys.stores.gate import Gate
 
 PULSE_MAX = 500  # samples in one pulse; the oldest of more are dropped
 _UNKNOWN = Figures()
+_NO_CAPS = Caps()
 PEER_KEPT_S = 30.0  # a process that has been silent for so long has no calls in flight
 
 
@@ -43,6 +45,8 @@ class FigureBoard:
         self._peers: dict[str, tuple[datetime, dict[int, int]]] = {}
         self._facts: dict[str, dict[str, tuple[float, float]]] = {"water": {}, "credit": {}, "poison": {}}  # value, end
         self._out = _Outbox()
+        self._touched: set[str] = set()  # targets whose sight has changed since it was last told
+        self._told = datetime.min.replace(tzinfo=UTC)  # when calls in flight were last told whole
 
     # What happened here
 
@@ -51,11 +55,13 @@ class FigureBoard:
         key_id = _key_of(hold)
         if key_id is not None:
             self._flying.setdefault(key_id, set()).add(hold.ticket)
+            self._touched.add(hold.scope)
             self._out.begun[key_id] = self._out.begun.get(key_id, 0) + 1
 
     def ended(self, hold: Hold) -> None:
         key_id = _key_of(hold)
         if key_id is not None and key_id in self._flying:
+            self._touched.add(hold.scope)
             self._flying[key_id].discard(hold.ticket)
             if not self._flying[key_id]:
                 del self._flying[key_id]
@@ -64,6 +70,7 @@ class FigureBoard:
         """An attempt was reported. Answers about the request alone say nothing about speed or reliability."""
         if report.probe or report.part is Part.LATE:
             return
+        self._touched.add(key_target(report.key_id))
         self._out.calls[report.key_id] = self._out.calls.get(report.key_id, 0) + 1
         served = report.outcome.cause is Cause.SERVED
         if served or is_failure(report.outcome):
@@ -92,7 +99,9 @@ class FigureBoard:
         """The figures of one key under its caps."""
         at = now.timestamp()
         track = self._tracks.get(key_id)
-        cap, cap_left_s, remaining = self._capped(key_id, caps, at)
+        # Made where missing: only a window that exists hears of other processes' calls.
+        windows = {span.name: self._gate.window(key_target(key_id), span) for span, _ in caps.windows()}
+        cap, cap_left_s, remaining = capped(windows, caps, at)
         in_flight = self.in_flight(key_id, now)
         counts = self._board.counts.get(key_id)
         target = key_target(key_id) if account_id is None else account_target(account_id)
@@ -143,6 +152,28 @@ class FigureBoard:
         counts = self._board.counts.get(key_id)
         return counts is not None and counts.last_served is not None and counts.last_served >= moment
 
+    # Sights
+
+    def sights(self, now: datetime) -> dict[str, dict[str, Any]]:
+        """Return what processes that do not serve should know of the targets that changed since the last time."""
+        if (now - self._told).total_seconds() >= FLYING_S / 3:
+            self._told = now
+            elsewhere = {key_id for _heard, flying in self._peers.values() for key_id in flying}
+            self.touch(key_target(key_id) for key_id in {*self._flying, *elsewhere})
+        touched, self._touched = self._touched, set()
+        return {target: self._sight(target, now) for target in touched}
+
+    def touch(self, targets: Iterable[str]) -> None:
+        """Have these told (again): their rows were not kept."""
+        self._touched.update(targets)
+
+    def _sight(self, target: str, now: datetime) -> dict[str, Any]:
+        kind, _, number = target.partition(":")
+        figures = self.of(int(number), None, _NO_CAPS, now) if kind == "key" else _UNKNOWN
+        facts = {name: self._facts[name].get(target) for name in ("water", "credit")}
+        known = {name: fact for name, fact in facts.items() if fact is not None}
+        return sight_of(figures, self._windows(target), known, now.timestamp())
+
     # Pulses
 
     def pulse(self) -> dict[str, Any] | None:
@@ -168,12 +199,15 @@ class FigureBoard:
                 self._board.hear_served(sample.key_id, sample.at)
         for key_id, number in pulse["calls"]:
             self._board.hear_calls(int(key_id), int(number), now)
+            self._touched.add(key_target(key_id))
         for key_id, number in pulse["begun"]:
             self._gate.hear_calls(key_target(key_id), int(number), now)
+            self._touched.add(key_target(key_id))
         self._peers[process] = (now, {int(key_id): int(n) for key_id, n in pulse["flying"]})
         for kind, facts in pulse["facts"].items():
             known = self._facts.get(kind)
             if known is not None:
+                self._touch_facts(kind, facts)
                 known.update({name: (float(value), float(end)) for name, (value, end) in facts.items()})
 
     def forget_elapsed(self, now: datetime) -> None:
@@ -190,24 +224,21 @@ class FigureBoard:
 
     def _note(self, kind: str, name: str, value: float, until: datetime) -> None:
         fact = (value, until.timestamp())
+        self._touch_facts(kind, (name,))
         self._facts[kind][name] = fact
         self._out.facts.setdefault(kind, {})[name] = fact
+
+    def _touch_facts(self, kind: str, names: Iterable[str]) -> None:
+        if kind != "poison":
+            self._touched.update(names)
 
     def _known(self, kind: str, name: str, now: datetime) -> float | None:
         fact = self._facts[kind].get(name)
         return fact[0] if fact is not None and fact[1] > now.timestamp() else None
 
-    def _capped(self, key_id: int, caps: Caps, at: float) -> tuple[str, float, int | None]:
-        cap, cap_left_s, remaining = "", 0.0, None
-        for span, limit in caps.windows():
-            window = self._gate.window(key_target(key_id), span)
-            left = window.frees_in(1, limit, at)
-            if left > cap_left_s:
-                cap, cap_left_s = span.name, left
-            if not span.of_tokens:
-                room = max(0, limit - window.sum_at(at))
-                remaining = room if remaining is None else min(remaining, room)
-        return cap, cap_left_s, remaining
+    def _windows(self, target: str) -> dict[str, Window]:
+        kept = ((span.name, self._gate.windows.get((target, span.name))) for span in SPANS)
+        return {name: window for name, window in kept if window is not None}
 
 
 def _key_of(hold: Hold) -> int | None:

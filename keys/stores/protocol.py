@@ -1,6 +1,6 @@
 """What the request path, the prober and the admin may ask of a state store; both stores pass one conformance suite."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -86,6 +86,12 @@ class StateStore(Protocol):
 
     async def balance_seen(self, target: str, now: datetime) -> tuple[Change, ...]:
         """A balance read above zero (`account:3`, or `key:12` for a balance of its own)."""
+
+    def sight_rows(self, now: datetime) -> dict[str, dict[str, Any]]:
+        """Rows about load, caps, speed, low water and rotations, of what changed since the last call; from memory."""
+
+    def sight_lost(self, rows: Iterable[str]) -> None:
+        """These rows could not be kept: they come again."""
 
     async def snapshot(self, now: datetime) -> Pool:
         """All states and counters."""

@@ -1,12 +1,14 @@
 """The calls that both stores derive from the same two: `settle`, and a turn of one target's state."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from keys.core.admission import ProbeLease, SettleRequest
 from keys.core.policy import Policy
 from keys.core.report import Change, Report, Standing, account_target, key_target
+from keys.core.sight import SIGHT_PREFIX, WHEEL_PREFIX
 from keys.core.state import KeyState, funded, probed, revived
 from keys.stores.board import Board
 from keys.stores.figures import FigureBoard
@@ -58,6 +60,23 @@ class Verbs(Admitting):
 
     async def balance_seen(self, target: str, now: datetime) -> tuple[Change, ...]:
         return await self._turn(target, lambda state: funded(state, now), now)
+
+    def sight_rows(self, now: datetime) -> dict[str, dict[str, Any]]:
+        """See StateStore."""
+        rows: dict[str, dict[str, Any]] = {
+            f"{SIGHT_PREFIX}{target}": row for target, row in self.figures.sights(now).items()
+        }
+        wheels = self.notes.wheels
+        turned, wheels.turned = wheels.turned, set()
+        return rows | {f"{WHEEL_PREFIX}{scope}": dict(wheels.of(scope)) for scope in turned}
+
+    def sight_lost(self, rows: Iterable[str]) -> None:
+        """See StateStore."""
+        for row in rows:
+            if row.startswith(SIGHT_PREFIX):
+                self.figures.touch((row.removeprefix(SIGHT_PREFIX),))
+            elif row.startswith(WHEEL_PREFIX):
+                self.notes.wheels.turned.add(row.removeprefix(WHEEL_PREFIX))
 
     def _counted(self, request: SettleRequest, now: datetime) -> None:
         """Note a settling's attempts in the counters and figures of this process."""

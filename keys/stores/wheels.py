@@ -15,16 +15,18 @@ class Spin:
 
 
 class Wheels:
-    """Scopes to their integers, in memory."""
+    """Scopes to their integers, in memory. `turned`: those that did since `turned` was last emptied."""
 
     def __init__(self) -> None:
         self._scopes: dict[str, dict[str, int]] = {}
+        self.turned: set[str] = set()
 
     def of(self, scope: str) -> Mapping[str, int]:
         return self._scopes.get(scope, {})
 
     def spin(self, spin: Spin) -> None:
         values = self._scopes.setdefault(spin.scope, {})
+        self.turned.add(spin.scope)
         for name in spin.drop:
             values.pop(name, None)
         for name, step in spin.add.items():
@@ -36,3 +38,4 @@ class Wheels:
         self._scopes = {}
         for scope, name, value in values:
             self._scopes.setdefault(scope, {})[name] = value
+        self.turned = set(self._scopes)

@@ -1,9 +1,9 @@
 """A dry run: what the gateway would do with a request, by the code that decides. Sends and charges nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from keys.core.dialect import Dialect
 from proxy.core.wire.jsontext import dumps
@@ -12,8 +12,10 @@ from routing.core.choose import choose
 from routing.core.decide import decide
 from routing.core.decision import Candidate, Decision, Skipped, Target
 from routing.core.facts import Facts
+from routing.core.memory import Memory
+from routing.core.seats import LOW_WATER_TIER, SLOW_TIER
 from routing.core.table import LineInfo, RoutingTable
-from routing.core.views import KeyView, Situation
+from routing.core.views import FRESH, KeyView, Situation
 
 OPERATIONS: Mapping[Dialect, str] = {
     Dialect.OPENAI: "chat/completions",
@@ -98,17 +100,41 @@ def facts_for(dry_run: DryRun, line: LineInfo) -> Facts:
     )
 
 
-def explain(
-    dry_run: DryRun, table: RoutingTable, views: Callable[[Target], Mapping[int, KeyView]], now: datetime
-) -> dict[str, Any]:
+class Present(Protocol):
+    """How things stand, as far as the asking process can know."""
+
+    @property
+    def now(self) -> datetime:
+        """The moment."""
+
+    def memory(self, facts: Facts, table: RoutingTable) -> Memory:
+        """What is remembered of the conversation."""
+
+    def views(self, target: Target) -> Mapping[int, KeyView]:
+        """The keys' states and load, as far as a target reaches."""
+
+    def rotation(self, scopes: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+        """The integers of these rotations."""
+
+
+def explain(dry_run: DryRun, table: RoutingTable, present: Present) -> dict[str, Any]:
     """Return the decision as JSON values: each rule with its verdict, the candidates in order, and why not the others.
 
-    `views` tells the keys' states, as far as a target reaches. Raises BadDryRunError.
+    Raises BadDryRunError.
     """
     line = line_of(dry_run, table)
     facts = facts_for(dry_run, line)
-    target = choose(facts, table, now)
-    decision = decide(facts, table, Situation(now=now, draw=0.5, keys=views(target)), target)
+    memory = present.memory(facts, table)
+    target = choose(facts, table, present.now, memory.pin, memory.owners)
+    situation = Situation(
+        now=present.now,
+        draw=0.5,
+        keys=present.views(target),
+        rotation=present.rotation(target.scopes),
+        pin=memory.pin,
+        owners=memory.owners,
+    )
+    decision = decide(facts, table, situation, target)
     return {
         "line": f"{table.tenants[line.tenant_id].slug}/{line.slug}",
         "facts": _facts(facts),
@@ -116,11 +142,24 @@ def explain(
         "rules": [{"name": v.name, "matched": v.matched, "why": v.why} for v in target.verdicts],
         "rule": decision.rule_name or None,
         "group": decision.group_name or None,
+        "conversation": _conversation(decision, facts, memory, target),
         "refusal": _refusal(decision),
-        "candidates": [_candidate(number, one) for number, one in enumerate(decision.candidates, start=1)],
+        "candidates": [_candidate(number, one, situation) for number, one in enumerate(decision.candidates, start=1)],
         "skipped": [_skipped(one) for one in decision.skipped],
         "fallback": _fallback(decision),
         "max_attempts": decision.max_attempts,
+    }
+
+
+def _conversation(decision: Decision, facts: Facts, memory: Memory, target: Target) -> dict[str, Any]:
+    """Tell what binds the request: `hold` turn | cache | None, the key it was pinned to, and the ids that bind it."""
+    keys = {key.id: f"{hop.upstream.name}/{key.name}" for hop in target.reachable for key in hop.upstream.keys}
+    bound = [pin.field for pin in facts.pins if pin.value in memory.owners]
+    return {
+        "hold": decision.hold.value if decision.hold is not None else None,
+        "pinned": None if memory.pin is None else keys.get(memory.pin.key_id, "a key that the route no longer reaches"),
+        "rule_kept": target.held,
+        "bound_by": bound or (["the signed thinking in the history"] if memory.owners else []),
     }
 
 
@@ -145,7 +184,8 @@ def _refusal(decision: Decision) -> dict[str, Any] | None:
     return {"kind": refusal.kind.value, "status": refusal.status, "text": refusal.text, "wait_s": refusal.wait_s}
 
 
-def _candidate(number: int, one: Candidate) -> dict[str, Any]:
+def _candidate(number: int, one: Candidate, situation: Situation) -> dict[str, Any]:
+    view = situation.keys.get(one.key_id, FRESH)
     return {
         "n": number,
         "upstream": one.upstream,
@@ -155,7 +195,17 @@ def _candidate(number: int, one: Candidate) -> dict[str, Any]:
         "rules": list(one.rules),
         "scores": dict(one.scores),
         "wait_s": one.wait_s,
+        "half_open": one.half_open,
+        "in_flight": view.in_flight,
+        "calls_left": view.remaining,
+        "last_for": _last_for(one),
     }
+
+
+def _last_for(one: Candidate) -> list[str]:
+    """Tell why a usable key stands behind the others."""
+    low, slow = one.tier in (LOW_WATER_TIER, LOW_WATER_TIER + SLOW_TIER), one.tier >= SLOW_TIER
+    return [*(["low water"] if low else []), *(["slow"] if slow else [])]
 
 
 def _skipped(one: Skipped) -> dict[str, Any]:

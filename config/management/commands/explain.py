@@ -11,7 +11,7 @@ from django.utils.timezone import now
 from proxy.core.explain import BadDryRunError, explain, read_dry_run
 from proxy.core.wire.jsontext import MalformedBody, parse_json
 from routing.snapshot import read_table
-from routing.standings import stored_views
+from routing.standings import read_present
 
 
 class Command(BaseCommand):
@@ -29,8 +29,7 @@ class Command(BaseCommand):
             name = options["file"]
             raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
             dry_run = read_dry_run(parse_json(raw))
-            table, moment = read_table(), now()
-            shown = explain(dry_run, table, stored_views(moment), moment)
+            shown = explain(dry_run, read_table(), read_present(now()))
         except OSError as problem:
             raise CommandError(f"{options['file']}: {problem.strerror}") from problem
         except MalformedBody as problem:
