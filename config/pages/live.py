@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
-from django.utils.timezone import now
+from django.utils.timezone import localtime, now
 from django.utils.translation import gettext as _
 
 from proxy import live
@@ -134,7 +134,7 @@ def _row(glance: Glance, team: str, reach: Reach, moment: datetime) -> Row:
         team=team,
         phase=phase_chip(glance.phase),
         age=duration(age_s),
-        came=f"{datetime.fromtimestamp(glance.at, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        came=f"{localtime(datetime.fromtimestamp(glance.at, UTC)):%Y-%m-%d %H:%M:%S %Z}",
         bar=bar.quantize(Decimal("0.1")),
         tone="bad" if bar >= _FULL * 4 / 5 else "wait" if bar >= _NEAR else "good",
         silence=duration(glance.silence_s),

@@ -95,7 +95,7 @@ class GatewayKeyAdmin(TenantScopedAdmin):
 
     def _state(self, row: GatewayKey) -> SafeString:
         if row.revoked is not None:
-            return chip("bad", _("revoked"), title=f"{row.revoked:%Y-%m-%d %H:%M} UTC")
+            return chip("bad", _("revoked"), title=f"{timezone.localtime(row.revoked):%Y-%m-%d %H:%M %Z}")
         if not row.enabled:
             return chip("off", _("off"))
         if row.expires is not None and row.expires <= timezone.now():
