@@ -33,6 +33,7 @@ def line_of(bundle: Bundle) -> str:
         "status": row.status,
         "http_status": row.http_status,
         "code": row.error_code,
+        "replay_of": row.replay_of or None,
         "session": row.session,
         "route": row.route,
         "rule": row.rule,

@@ -120,8 +120,9 @@ async def _told(seat: Seat, runtime: Runtime) -> HttpResponseBase:
         return fault_response(call.received, fault, call) if seat.is_owners else await _refuse(call, fault, runtime)
     if (withheld := await _recorded(seat, runtime)) is not None:
         return fault_response(call.received, withheld, call)
-    headers = _headers(seat) | {"content-length": str(len(flight.body))}
-    return HttpResponse(flight.body, status=flight.status, headers=headers)
+    body = flight.body
+    headers = _headers(seat) | {"content-length": str(len(body))}
+    return HttpResponse(body, status=flight.status, headers=headers)
 
 
 def _headers(seat: Seat) -> dict[str, str]:
