@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection, transaction
+from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import now
 
@@ -19,6 +20,8 @@ from tenants.models import AlertKind, Tenant
 from tenants.services import BadSecretError, audit
 
 logger = logging.getLogger(__name__)
+
+_SAID_MAX = 300
 
 
 def note_changes(changes: Sequence[Change], request_id: str = "") -> None:
@@ -71,12 +74,12 @@ def _note(change: Change, request_id: str) -> None:
             request_id=request_id,
             **owner,
         )
-    if kind == "key" and _fell_back(change, owner["upstream_key"], name):
+    if kind == "key" and _fell_back(change, owner["upstream_key"]):
         return
     _alert(change, tenant, name)
 
 
-def _fell_back(change: Change, key: UpstreamKey, name: str) -> bool:
+def _fell_back(change: Change, key: UpstreamKey) -> bool:
     """Where a new secret is refused while the one before is kept: put that one back, tell people, forget the new one.
 
     Tried once: the refused secret is gone, so an old one that is refused too leaves the key dead.
@@ -91,11 +94,10 @@ def _fell_back(change: Change, key: UpstreamKey, name: str) -> bool:
     if back is None:
         return False
     tenant = key.upstream.tenant
-    text = (
-        f"the new secret …{key.tail} was refused, so the old one …{back.tail} is used again"
-        f" (the upstream said: {change.new.message or change.new.cause})"
-    )
-    open_alert(tenant=tenant, kind=AlertKind.NEW_SECRET, subject=change.target, text=text, now=change.now, name=name)
+    said = (change.new.message or str(change.new.cause))[:_SAID_MAX]
+    name, page = f"{key.upstream.name} · {key.name}", reverse("admin:keys_upstreamkey_change", args=[key.pk])
+    text = f"{name}: the new secret …{key.tail} was refused, so the old one …{back.tail} is used again ({said})"
+    open_alert(tenant=tenant, kind=AlertKind.NEW_SECRET, subject=change.target, text=text, now=change.now, page=page)
     audit(user=None, action="rotated back", target=back, tenant=tenant, fields={"refused": f"…{key.tail}"})
     return True
 

@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from keys.core.counts import Counts
+from keys.core.counts import LAST_ERROR_MAX, Counts
 from keys.core.outcome import Cause
 from keys.core.pool import Pool, Sheet, pool_of_rows
 from keys.core.report import account_target, key_target
@@ -120,7 +120,8 @@ def why_words(sheet: Sheet) -> str:
     """Return why a key does not stand healthy, with the upstream's wording; "" when it does."""
     if sheet.status is Status.HEALTHY:
         return ""
-    return ": ".join(part for part in (cause_words(sheet.reason), sheet.message) if part)
+    said = sheet.message if len(sheet.message) <= LAST_ERROR_MAX else sheet.message[: LAST_ERROR_MAX - 1] + "…"
+    return ": ".join(part for part in (cause_words(sheet.reason), said) if part)
 
 
 def error_words(sheet: Sheet) -> str:

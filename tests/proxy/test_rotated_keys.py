@@ -5,6 +5,7 @@ from datetime import timedelta
 from threading import Thread
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from keys.models import KeyEvent, UpstreamKey
@@ -120,8 +121,10 @@ class TestTheirs:
         assert (key.secret, key.old_secret, key.old_digest, key.epoch) == ("k-1", "", "", 3)
         alert = Alert.objects.get(tenant=world.tenant)
         assert (alert.kind, alert.closed) == (AlertKind.NEW_SECRET, None)
-        assert alert.text.startswith("the new secret …d was refused, so the old one …1 is used again")
-        assert "Incorrect API key provided" in alert.text
+        assert alert.text == (
+            "u1 · k1: the new secret …d was refused, so the old one …1 is used again (Incorrect API key provided)"
+        )
+        assert alert.details == {"page": reverse("admin:keys_upstreamkey_change", args=[key.pk])}
         assert AuditEntry.objects.filter(action="rotated back", object_id=str(key.pk), username="").count() == 1
         wait_until(lambda: KeyEvent.objects.filter(upstream_key=key).count() == 2, 3, "both events")
         save_key(key=key, secret="k-1-better")
