@@ -162,10 +162,11 @@ def _orders(wanted: Sequence[Row], stored: Tree, final: Tree) -> Iterator[Order]
         if row.kind.ordered:
             sections.setdefault((row.parent, row.kind), []).append(row.path)
     for (parent, kind), paths in sections.items():
-        present = [row.path for row in stored.under(parent, kind.section).values() if row.path in final]
+        before = [row.path for row in stored.under(parent, kind.section).values()]
+        present = [path for path in before if path in final]
         merged = _merged(paths, present)
         kept = [path for path in merged if path in present]
-        if merged != present:
+        if merged != before:  # a row that goes would leave a gap
             yield Order(kind, tuple(merged), shuffled=kept != present)
 
 

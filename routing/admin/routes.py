@@ -134,7 +134,8 @@ class RoutingRuleAdmin(OrderedAdmin):
         {
             "fields": (
                 ("when_model", "when_line"),
-                ("when_stream", "when_tools", "when_image", "when_thinking"),
+                ("when_stream", "when_thinking"),
+                ("when_tools", "when_image"),
                 "when_input_tokens",
                 "when_max_tokens",
                 "when_tool_count",

@@ -314,6 +314,16 @@ def order_of(group: str) -> list[str]:
     )
 
 
+def test_a_member_that_goes_leaves_no_gap() -> None:
+    applied(small())
+    document = small()
+    del tenant_of(document)["groups"][0]["members"][0]
+    changes = applied(document, prune=True).changes
+    assert not any("in the order" in line for line in changes)
+    assert list(GroupMember.objects.values_list("upstream__name", "position")) == [("spare", 0)]
+    assert applied(document, prune=True).changes == ()
+
+
 def test_members_take_the_order_of_the_file() -> None:
     applied(small())
     document = small()
