@@ -6,9 +6,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Min, Q, Sum
 
-from billing.models import RequestRecord, Statement
+from billing.models import LineHour, RequestRecord, Statement
 from billing.spool import REFUSED, SUFFIX
 from keys.core.watch import many_failures
 from tenants.alerts import Words, close_alert, forget_others, open_alert, watch_alert
@@ -120,7 +120,12 @@ def _unpriced(tenant: Tenant, now: datetime) -> dict[str, tuple[int, date]]:
         tenant=tenant, day__gte=first, priced=False, status=RequestRecord.Status.FINISHED, replay_of=""
     )
     counted = rows.values_list("model_served").annotate(calls=Count("pk"), since=Min("day")).order_by("model_served")
-    return {model: (calls, since) for model, calls, since in counted}
+    found = {model: (calls, since) for model, calls, since in counted}
+    # Calls whose client left are billed as well; they have no index of their own, the hours know them.
+    hours = LineHour.objects.filter(tenant=tenant, day__gte=first, unpriced__gt=0).order_by("model")
+    for model, calls, since in hours.values_list("model").annotate(calls=Sum("unpriced"), since=Min("day")):
+        found.setdefault(model, (calls, since))
+    return found
 
 
 def _subject(model: str) -> str:

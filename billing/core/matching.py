@@ -1,15 +1,18 @@
-"""An upstream's invoice against our own books, line by line."""
+"""An upstream's invoice, or readings of a balance, against our own books, line by line."""
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
+from itertools import pairwise
 
 # How invoices name the columns that count.
 _DAY = ("day", "date", "日期")
 _AMOUNT = ("amount", "cost", "total", "金额", "费用")
+_TIME = ("time", "at", "timestamp", "时间", *_DAY)
+_BALANCE = ("balance", "remaining", "余额")
 _NAME = ("key", "key_name", "api_key", "model", "密钥", "模型")
 
 
@@ -20,6 +23,23 @@ class Billed:
     day: date
     name: str
     amount: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an account had left at a moment."""
+
+    at: datetime
+    balance: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """What a balance lost between two readings; None = it rose: a top-up, so that what was spent is not known."""
+
+    start: datetime
+    end: datetime
+    amount: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +59,82 @@ class Drift:
 
 def read_invoice(text: str) -> list[Billed]:
     """Read a CSV with a header: a day, an amount, and perhaps a key or model. Raises ValueError naming the line."""
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
-    named = {(name or "").strip().lower(): name for name in reader.fieldnames or ()}
+    reader, named = _opened(text)
     day, amount, name = (_column(named, wanted) for wanted in (_DAY, _AMOUNT, _NAME))
     if day is None or amount is None:
         raise ValueError(f"line 1: no column {' or '.join(_DAY if day is None else _AMOUNT)}")
     found = []
-    for row in reader:
+    for row in _rows(reader):
         try:
             when = date.fromisoformat((row[day] or "").strip()[:10])
-            much = Decimal((row[amount] or "").strip().replace(",", ""))
-        except (ValueError, InvalidOperation) as exc:
+            much = _number(row[amount])
+        except ValueError as exc:
             raise ValueError(f"line {reader.line_num}: not a day and an amount: {row[day]!r}, {row[amount]!r}") from exc
-        if not much.is_finite():
-            raise ValueError(f"line {reader.line_num}: not an amount: {row[amount]!r}")
         found.append(Billed(when, (row[name] or "").strip() if name is not None else "", much))
     return found
+
+
+def holds_balances(text: str) -> bool:
+    """Say whether a CSV has a column for balances and none for amounts."""
+    _reader, named = _opened(text)
+    return _column(named, _BALANCE) is not None and _column(named, _AMOUNT) is None
+
+
+def read_balances(text: str, zone: tzinfo) -> list[Reading]:
+    """Read a CSV with a header: a moment and a balance; oldest first. A moment without an offset is in `zone`.
+
+    Raises ValueError naming the line.
+    """
+    reader, named = _opened(text)
+    time, balance = _column(named, _TIME), _column(named, _BALANCE)
+    if time is None or balance is None:
+        raise ValueError(f"line 1: no column {' or '.join(_TIME if time is None else _BALANCE)}")
+    found = []
+    for row in _rows(reader):
+        try:
+            at = datetime.fromisoformat((row[time] or "").strip())
+            left = _number(row[balance])
+        except ValueError as exc:
+            raise ValueError(
+                f"line {reader.line_num}: not a time and a balance: {row[time]!r}, {row[balance]!r}"
+            ) from exc
+        found.append(Reading(at if at.tzinfo is not None else at.replace(tzinfo=zone), left))
+    return sorted(found, key=lambda reading: reading.at)
+
+
+def falls(readings: Sequence[Reading]) -> list[Fall]:
+    """Return what the balance lost from each reading to the next."""
+    found = []
+    for before, after in pairwise(readings):
+        lost = before.balance - after.balance
+        found.append(Fall(before.at, after.at, lost if lost >= 0 else None))
+    return found
+
+
+def _opened(text: str) -> "tuple[csv.DictReader[str], dict[str, str]]":
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
+    try:
+        names = reader.fieldnames or ()
+    except csv.Error as exc:
+        raise ValueError(f"line 1: {exc}") from exc
+    return reader, {(name or "").strip().lower(): name for name in names}
+
+
+def _number(text: str | None) -> Decimal:
+    try:
+        number = Decimal((text or "").strip().replace(",", ""))
+    except InvalidOperation as exc:
+        raise ValueError("not a number") from exc
+    if not number.is_finite():
+        raise ValueError("not a number")
+    return number
+
+
+def _rows(reader: "csv.DictReader[str]") -> Iterator[dict[str, str | None]]:
+    try:
+        yield from reader
+    except csv.Error as exc:  # such as a NUL byte or a field of absurd size
+        raise ValueError(f"line {reader.line_num}: {exc}") from exc
 
 
 def compare(theirs: Iterable[Billed], ours: Mapping[tuple[date, str], Decimal]) -> Iterator[Drift]:

@@ -87,3 +87,42 @@ def test_an_empty_invoice_and_mistakes(account, tmp_path):
     account.name = "nobody"
     with pytest.raises(CommandError, match="no account 'nobody'"):
         run(account, tmp_path, "day,amount\n")
+
+
+def test_readings_of_a_balance(account, tmp_path, capsys):
+    """Times without an offset are the account's; 08:00 and 09:00 UTC are 16:00 and 17:00 in Shanghai."""
+    readings = """time,balance
+2026-11-15T17:30:00,94.00
+2026-11-15T16:00:00+08:00,100
+2026-11-15T23:30:00,93.6
+2026-11-16T00:00:00,200
+2026-11-16T08:00:00,198
+"""
+    lines = run(account, tmp_path, readings)
+    assert lines[1:] == [
+        "2026-11-15,2026-11-15T16:00:00 to 2026-11-15T17:30:00,6.00,5.50,0.50,USD",
+        "2026-11-15,2026-11-15T17:30:00 to 2026-11-15T23:30:00,0.40,0.375,0.025,USD",
+        "TOTAL,,8.40,7.875,0.525,USD",
+    ]
+    assert "The balance rose 1 time between two readings" in capsys.readouterr().err
+
+
+def test_an_amount_without_a_rate_is_not_nothing(account, tmp_path):
+    with pytest.raises(CommandError, match=r"no exchange rate from USD to CNY on 2026-11-15"):
+        run(account, tmp_path, "day,amount\n2026-11-15,58.76\n", "--currency", "CNY")
+
+
+@pytest.mark.parametrize(
+    "text", ["day,amount\n2026-11-15,\x00\n", "time,balance\nnever,1\n", "time,balance\n2026-11-15,NaN\n"]
+)
+def test_files_that_cannot_be_read_are_named(account, tmp_path, text):
+    with pytest.raises(CommandError, match=r"invoice\.csv: line 2"):
+        run(account, tmp_path, text)
+
+
+def test_a_missing_file_and_a_bad_tolerance_are_no_tracebacks(account, tmp_path):
+    given = ["--tenant", account.tenant.slug, "--account", account.name]
+    with pytest.raises(CommandError, match="No such file"):
+        call_command("reconcile", str(tmp_path / "none.csv"), *given)
+    with pytest.raises(CommandError, match="tolerance"):
+        call_command("reconcile", str(tmp_path / "none.csv"), *given, "--tolerance", "much")

@@ -5,7 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from billing.models import RequestRecord, Statement
+from billing.models import LineHour, RequestRecord, Statement
+from billing.rollups import roll_up
 from billing.spool import Spool
 from billing.watching import watch_failures, watch_refused, watch_spool, watch_unpriced
 from tenants.mails import compose
@@ -45,6 +46,18 @@ def test_one_alert_per_model_and_one_when_it_is_over(line):
     watch_unpriced(now=later)
     assert alerts() == [("model:x", later), ("model:y", None)]
     assert AlertDelivery.objects.filter(alert=first).count() == 2
+
+
+def test_calls_whose_client_left_are_told_too(line):
+    unpriced(line, model_served="x", status="cancelled", created=NOW - timedelta(hours=3))
+    roll_up(now=NOW)
+    watch_unpriced(now=NOW)
+    assert alerts() == [("model:x", None)]
+    assert Alert.objects.get().details["calls"] == 1
+    RequestRecord.objects.update(priced=True, charge=1)
+    LineHour.objects.update(unpriced=0)
+    watch_unpriced(now=NOW)
+    assert alerts() == [("model:x", NOW)]
 
 
 def test_closed_months_are_settled(line):

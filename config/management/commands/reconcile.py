@@ -1,22 +1,33 @@
-"""`manage.py reconcile`: an upstream's invoice against our own books."""
+"""`manage.py reconcile`: an upstream's invoice, or readings of a balance, against our own books."""
 
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from billing.core.csvtext import csv_line
-from billing.core.matching import read_invoice
-from billing.reconciliation import reconcile
+from billing.core.matching import Drift, holds_balances, read_balances, read_invoice
+from billing.reconciliation import reconcile, reconcile_balances
 from config.month_arguments import tenant_of, write_parts
 from keys.models import Account
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
 
 
 class Command(BaseCommand):
     """Writes CSV: day, name, theirs, ours, drift."""
 
-    help = "Compare an invoice (CSV: day, key or model, amount) with what attempts through an account cost."
+    help = (
+        "Compare an invoice (CSV: day, key or model, amount) or readings of the balance (CSV: time, balance) "
+        "with what attempts through an account cost."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """An account and a file."""
@@ -24,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--tenant", required=True, metavar="SLUG")
         parser.add_argument("--account", required=True, metavar="NAME")
         parser.add_argument("--currency", help="of the invoice; default: the account's credit, else the tenant's")
-        parser.add_argument("--tolerance", type=Decimal, default=Decimal(0), help="list only what differs by more")
+        parser.add_argument("--tolerance", type=_amount, default=Decimal(0), help="list only what differs by more")
         parser.add_argument("-o", "--output", metavar="FILE", help="a file instead of standard output")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -35,13 +46,22 @@ class Command(BaseCommand):
             raise CommandError(f"There is no account {options['account']!r} in {tenant.slug}.")
         currency = options["currency"] or account.credit_currency or tenant.currency
         try:
-            invoice = read_invoice(Path(options["file"]).read_text(encoding="utf-8"))
-        except ValueError as exc:
+            rows = self._compared(account, Path(options["file"]).read_text(encoding="utf-8"), currency)
+        except (OSError, ValueError) as exc:
             raise CommandError(f"{options['file']}: {exc}") from exc
-        rows = reconcile(account=account, invoice=invoice, currency=currency)
         shown = [row for row in rows if abs(row.drift) > options["tolerance"]]
         lines = [csv_line(["day", "name", "theirs", "ours", "drift", "currency"])]
         lines += [csv_line([row.day.isoformat(), row.name, row.theirs, row.ours, row.drift, currency]) for row in shown]
         theirs, ours = (sum((getattr(row, side) for row in rows), Decimal(0)) for side in ("theirs", "ours"))
         lines.append(csv_line(["TOTAL", "", theirs, ours, theirs - ours, currency]))
         write_parts(lines, options["output"], self.stdout)
+
+    def _compared(self, account: Account, text: str, currency: str) -> list[Drift]:
+        if not holds_balances(text):
+            return reconcile(account=account, invoice=read_invoice(text), currency=currency)
+        readings = read_balances(text, ZoneInfo(account.quota_timezone))
+        rows, rises = reconcile_balances(account=account, readings=readings, currency=currency)
+        if rises:
+            what = "1 time" if rises == 1 else f"{rises} times"
+            self.stderr.write(f"The balance rose {what} between two readings: a top-up; these are left out.")
+        return rows

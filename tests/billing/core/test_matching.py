@@ -1,11 +1,22 @@
 """Invoices are read strictly and compared line by line."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from billing.core.matching import Billed, Drift, compare, read_invoice
+from billing.core.matching import (
+    Billed,
+    Drift,
+    Fall,
+    Reading,
+    compare,
+    falls,
+    holds_balances,
+    read_balances,
+    read_invoice,
+)
 
 DAY = date(2026, 11, 15)
 D = Decimal
@@ -31,7 +42,7 @@ def test_reading(text, expected):
         ("day,sum\n", "line 1: no column amount or cost"),
         ("day,amount\n2026-11-15,1\n15.11.2026,1\n", "line 3: not a day and an amount: '15.11.2026', '1'"),
         ("day,amount\n2026-11-15,one\n", "line 2: not a day and an amount"),
-        ("day,amount\n2026-11-15,NaN\n", "line 2: not an amount: 'NaN'"),
+        ("day,amount\n2026-11-15,NaN\n", "line 2: not a day and an amount: '2026-11-15', 'NaN'"),
         ("day,amount\n2026-11-15\n", "line 2: not a day and an amount"),
     ],
 )
@@ -50,3 +61,37 @@ def test_both_sides_are_listed_and_lines_of_one_name_added():
         Drift(DAY, "c", D(0), D(7)),
     ]
     assert [row.drift for row in found] == [D("0.5"), D(5), D(-7)]
+
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+
+
+def test_balances_are_read_oldest_first_in_the_zone_unless_they_say():
+    text = 'At,Remaining\n2026-11-15T09:00:00,1\n2026-11-15T00:30:00Z,"1,002.5"\n2026-11-15,3\n'
+    found = read_balances(text, SHANGHAI)
+    assert [(reading.at.astimezone(UTC), reading.balance) for reading in found] == [
+        (datetime(2026, 11, 14, 16, tzinfo=UTC), 3),
+        (datetime(2026, 11, 15, 0, 30, tzinfo=UTC), D("1002.5")),
+        (datetime(2026, 11, 15, 1, tzinfo=UTC), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [("time,balance", True), ("day,余额", True), ("day,amount", False), ("day,amount,balance", False), ("", False)],
+)
+def test_what_holds_balances(header, found):
+    assert holds_balances(header + "\n") is found
+
+
+def test_a_rise_is_a_top_up_and_says_nothing_of_what_was_spent():
+    at = [datetime(2026, 11, 15, hour, tzinfo=UTC) for hour in range(4)]
+    readings = [Reading(at[n], D(balance)) for n, balance in enumerate(("10", "7.5", "7.5", "20"))]
+    assert falls(readings) == [Fall(at[0], at[1], D("2.5")), Fall(at[1], at[2], D(0)), Fall(at[2], at[3], None)]
+    assert falls(readings[:1]) == []
+
+
+@pytest.mark.parametrize("text", ["time,balance\n2026-13-01,1\n", "time,balance\n2026-11-15\n", "time,balance\n,\n"])
+def test_balances_that_are_none(text):
+    with pytest.raises(ValueError, match="line 2: not a time and a balance"):
+        read_balances(text, SHANGHAI)
