@@ -1,8 +1,8 @@
 """Hours reckoned from records, for pages and forecasts: made anew as a whole, so a second run changes nothing.
 
 A run makes every hour from a little before its mark until now, those that late ledger entries belong to (spooled
-records, repricing), and those of the last day that hold more records than were counted (late failures); then the days of what it made are added up from their hours. Stopped anywhere, the next run goes
-on from the mark.
+records, repricing), and those of the last day that hold more records than were counted (late failures); then the days
+of what it made are added up from their hours. Stopped anywhere, the next run goes on from the mark.
 """
 
 from collections.abc import Collection

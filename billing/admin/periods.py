@@ -18,7 +18,9 @@ class PeriodFilter(admin.SimpleListFilter):
     title = gettext_lazy("period")
     parameter_name = "period"
 
-    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, Any]]:
+    def lookups(self, request: HttpRequest, _model_admin: Any) -> list[tuple[str, Any]]:
+        named = [str(value) for name, value in sorted(request.GET.items()) if name.startswith("day") and value]
+        self.named_days = list(dict.fromkeys(named))
         return [
             ("1d", _("today")),
             (DEFAULT, _("7 days")),
@@ -28,12 +30,15 @@ class PeriodFilter(admin.SimpleListFilter):
         ]
 
     def choices(self, changelist: Any) -> Any:
-        """Leave out Django's own "All": the default is a period."""
+        """Leave out Django's own "All": the default is a period. Days that a link names stand first."""
         chosen = self.value() or DEFAULT
+        if self.named_days:
+            span = " – ".join(self.named_days)
+            yield {"selected": True, "query_string": changelist.get_query_string(), "display": span}
         for value, title in self.lookup_choices:
             yield {
-                "selected": chosen == value,
-                "query_string": changelist.get_query_string({self.parameter_name: value}),
+                "selected": chosen == value and not self.named_days,
+                "query_string": changelist.get_query_string({self.parameter_name: value}, remove=["day"]),
                 "display": title,
             }
 

@@ -181,11 +181,16 @@ class AttemptAdmin(ReadOnlyAdmin):
         {"record__id__exact", "upstream_key_id", "upstream_key_id__in", "record__created__gte", "record__created__lt"}
     )
     ordering = ("-record_id", "-n")
+
     fields = (
         "record", "n", "upstream", "upstream_key", "model_sent", "result", "status", "message", "reason", "evidence",
         "upstream_request_id", "started_ms", "queued_ms", "first_content_ms", "ms", "input_tokens",
         "cached_read_tokens", "output_tokens", "paid", "lost",
     )  # fmt: skip
+
+    def get_ordering(self, request: HttpRequest) -> Any:
+        """Within a span of time by that time: by the record's number the database would walk through all since then."""
+        return ("-record__created", "-n") if "record__created__gte" in request.GET else self.ordering
 
     @admin.display(description=gettext_lazy("outcome"))
     def result(self, row: Attempt) -> SafeString:

@@ -102,6 +102,8 @@ class RequestRecord(UsageFields):
             ),
             models.Index(fields=["model_served", "day", "id"], name="record_model_day"),
             models.Index(fields=["status", "day", "id"], condition=~Q(status="finished"), name="record_not_finished"),
+            models.Index(fields=["day", "id"], condition=~Q(refusal_limit=""), name="record_refused"),
+            models.Index(fields=["day", "id"], condition=Q(priced=False), name="record_not_priced"),
             # GET /v1/requests of a line, newest first.
             models.Index(fields=["line", "-id"], name="record_line_id"),
             # The hours that are rolled up; retention.
@@ -157,7 +159,9 @@ class Attempt(UsageFields):
         indexes = (
             # The exchanges with a key, newest first.
             models.Index(
-                fields=["upstream_key_id", "-record"], condition=Q(upstream_key_id__isnull=False), name="attempt_key"
+                fields=["upstream_key_id", "-record"],
+                condition=Q(upstream_key_id__isnull=False, skipped=""),
+                name="attempt_key",
             ),
         )
 
