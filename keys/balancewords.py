@@ -69,7 +69,7 @@ def balance_story(watch: BalanceWatch | None) -> SafeString:
     if watch.text:
         lines.append(format_html("<small>{}</small>", _("As read: %(text)s") % {"text": watch.text}))
     if watch.error:
-        lines.append(format_html("<small>{} {}</small>", error_words(watch), ago(watch.tried)))
+        lines.append(format_html("<small>{} {}: {}</small>", _("last try"), ago(watch.tried), error_words(watch)))
     lines.extend(
         format_html("<small>{} {}: {} {}</small>", _("earlier"), ago(row.at), f"{row.amount:,.2f}", row.currency)
         for row in watch.readings.all()[1:6]

@@ -6,12 +6,19 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils.timezone import now
 
 from billing.models import LedgerEntry, RequestRecord
+from keys.core.dialect import Dialect
 from keys.core.outcome import Cause
 from keys.core.state import KeyState, Status
 from keys.core.stored import dumped
 from keys.models import StoredState
+from proxy.core.explain import DryRun, facts_for
+from routing.core.sticky import pin_values
+from routing.core.views import Pin
+from routing.sessions import names_of
+from routing.snapshot import read_table
 from tenants.models import AuditEntry, ConfigVersion
 from tests import factories
 from tests.config.admin_world import UPSTREAM_SECRET, member, person, team
@@ -65,6 +72,32 @@ def test_a_dead_key_is_passed_over_and_the_answer_is_said(client, alpha):
     assert result.skipped[0].details == ["dead", "credentials refused"]
     assert result.fallback[-1][0] == "otherwise the client gets"
     assert result.fallback[-1][1].startswith("HTTP 503")
+
+
+def test_load_and_the_conversation_are_told(client, alpha):
+    key, moment = alpha.rows["keys.UpstreamKey"], now()
+    type(key).objects.filter(pk=key.pk).update(per_hour=10)
+    seen = {"at": moment.timestamp(), "flying": 2, "facts": {"credit": [0.1, moment.timestamp() + 60]}}
+    StoredState.objects.create(target=f"sight:key:{key.pk}", data=seen)
+    StoredState.objects.create(target=f"sight:account:{key.account_id}", data=seen)
+    line, body = alpha.line, {"model": "alpha-model", "messages": [{"role": "user", "content": "hi"}]}
+    table = read_table()
+    asked = DryRun(f"alpha/{line.slug}", Dialect.OPENAI, {"x-session-id": "s-1"}, body)
+    pin = Pin(key.pk, key.upstream_id, 1, None, moment, cached_tokens=5000)
+    for name in names_of(facts_for(asked, table.lines[line.pk]), table).names:
+        data = {"value": pin_values(pin), "until": moment.timestamp() + 60}
+        StoredState.objects.create(target=f"record:{name}", data=data)
+    client.force_login(member(alpha.tenant, "admin"))
+    result = explain(client, line, body=json.dumps(body), session="s-1").context["result"]
+    told = dict(result.facts)
+    assert told["last answered by"] == "alpha-upstream/alpha-key (stays, the prompt cache there is warm)"
+    details = result.candidates[0].details
+    assert [text for text in details if "in flight" in text or "leave" in text] == [
+        "2 calls in flight", "its caps leave 10 calls",
+    ]  # fmt: skip
+    free = explain(client, line, body=json.dumps({**body, "messages": []}), session="s-2").context["result"]
+    assert "last answered by" not in dict(free.facts)
+    assert "behind the others: low on credit or limits" in free.candidates[0].details
 
 
 def test_a_model_that_the_line_may_not_use_is_refused(client, alpha):
