@@ -175,9 +175,11 @@ class TenantScopedAdmin(Scoped, admin.ModelAdmin):  # type: ignore[type-arg]  # 
         return super().formfield_for_manytomany(db_field, request, **self.scoped_foreign_key(db_field, request, kwargs))
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Fill in the tenant where there is only one to choose."""
+        """Fill in the tenant where there is only one to choose; an operator's row without one is for all."""
         given: dict[str, Any] = super().get_changeform_initial_data(request)
         if owner_field(self.model) == "tenant" and "tenant" not in given:
+            if self.reach(request).operator and self.opts.get_field("tenant").null:
+                return given
             tenants = list(owned_rows(Tenant, self.reach(request), self.writers)[:2])
             if len(tenants) == 1:
                 given["tenant"] = tenants[0].pk

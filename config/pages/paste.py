@@ -55,6 +55,8 @@ class PasteForm(forms.Form):
             field: Any = self.fields[name]
             field.queryset = rows
             field.label_from_instance = lambda row: f"{row.tenant.slug} · {row.name}"
+        if not self.initial.get("upstream") and len(only := upstreams[:2]) == 1:
+            self.initial["upstream"] = only[0]
 
     def clean(self) -> dict[str, Any]:
         super().clean()
