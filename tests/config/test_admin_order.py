@@ -1,6 +1,11 @@
 """The order of members and rules: typed numbers, no gaps, no place twice, and nobody's change is lost silently."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from django.db import connection
+from django.test import Client
 from django.urls import reverse
 
 from routing.models import GroupMember, RoutingRule
@@ -217,3 +222,28 @@ def test_places_with_gaps_and_doubles_are_settled_as_they_stood(route):
     RoutingRule.objects.filter(name__in=["b", "c"]).update(position=3)
     settle(RoutingRule, route, "route")
     assert rules(route) == [("b", 0, True), ("c", 1, True), ("a", 2, True)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_save_at_once_one_is_told(client):
+    made = team("alpha")
+    boss = member(made.tenant, "admin")
+    client.force_login(boss)
+    group = Group(client, made.tenant)
+    data = group.open()
+    both = threading.Barrier(2)
+
+    def save(numbers):
+        own = Client()
+        own.force_login(boss)
+        try:
+            both.wait(10)
+            return own.post(group.address, typed(data, **numbers)).status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        statuses = list(pool.map(save, ({"3": "1"}, {"0": "4"})))
+    assert sorted(statuses) == [200, 302]
+    names = ["u4", "u1", "u2", "u3"] if statuses[0] == 302 else ["u2", "u3", "u4", "u1"]
+    assert group.places() == [(name, place) for place, name in enumerate(names)]
