@@ -17,7 +17,7 @@ from billing.core.csvtext import COLUMNS, CsvRow, safe_text
 from billing.core.periods import month_of
 from billing.core.pricing import payable
 from billing.models import LedgerEntry, Statement
-from billing.models.fields import MoneySum
+from billing.models.fields import DIGITS, PLACES, MoneySum, storable
 from billing.monthly import EMPTY, Total, billed, following, month_rows, month_text
 from tenants.models import BusinessLine, Tenant
 
@@ -84,6 +84,8 @@ def credit(
         raise StatementError(f"{first:%Y-%m} is not closed; only a closed month is corrected by a credit")
     if not amount:
         raise StatementError("a credit of nothing")
+    if not storable(amount):
+        raise StatementError(f"an amount has at most {DIGITS - PLACES} digits before the point and {PLACES} after it")
     return LedgerEntry.objects.create(
         tenant=tenant,
         kind=LedgerEntry.Kind.CREDIT,

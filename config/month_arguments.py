@@ -10,6 +10,8 @@ from django.core.management.base import CommandError, CommandParser, OutputWrapp
 from billing.core.periods import first_of_month
 from tenants.models import BusinessLine, Tenant
 
+EARLIEST, LATEST = 2000, 2200  # years that a month is asked for
+
 
 def add_month_arguments(parser: CommandParser) -> None:
     """--tenant and --month, both required."""
@@ -23,6 +25,8 @@ def tenant_and_month(options: dict[str, Any]) -> tuple[Tenant, date]:
         first = first_of_month(options["month"])
     except ValueError as exc:
         raise CommandError(str(exc)) from exc
+    if not EARLIEST <= first.year <= LATEST:
+        raise CommandError(f"{first:%Y-%m} is not between {EARLIEST}-01 and {LATEST}-12")
     return tenant_of(options["tenant"]), first
 
 

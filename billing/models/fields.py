@@ -41,6 +41,12 @@ class MoneyField(models.DecimalField):  # type: ignore[type-arg]  # django-stubs
         return None if value is None else Decimal(value)
 
 
+def storable(amount: Decimal) -> bool:
+    """Say whether a money column keeps an amount as it is: no digit is lost, none is too many."""
+    exponent = amount.normalize().as_tuple().exponent
+    return isinstance(exponent, int) and exponent >= -PLACES and amount.adjusted() < DIGITS - PLACES
+
+
 class MoneySum(models.Aggregate):
     """An exact sum of a money column; None over no rows. See `billing.sqlite` for SQLite's side of it."""
 

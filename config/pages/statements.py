@@ -25,6 +25,7 @@ from billing.models import Statement
 from billing.monthly import following
 from billing.months import MonthFigures, figures, unpriced_models
 from billing.statements import StatementError, close_month, exported
+from config.month_arguments import EARLIEST, LATEST
 from config.pages.budget_bars import bars_of, binding
 from config.pages.downloads import csv_file
 from tenants.models import BusinessLine, Role, Tenant
@@ -32,7 +33,6 @@ from tenants.scoping import ADMINS, EVERYONE, Reach, reach_of, scoped
 from tenants.services import audit
 
 MONTHS = 6
-EARLIEST, LATEST = 2000, 2200  # years that a month is asked for
 KINDS = ("bill", "requests", "credits")
 CLOSERS = frozenset({Role.ADMIN, Role.FINANCE})
 

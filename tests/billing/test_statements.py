@@ -102,7 +102,7 @@ def test_the_command_closes_says_what_is_payable_and_is_noted(record):
 
 def test_the_command_refuses_a_running_month(record):
     with pytest.raises(CommandError, match="not over yet"):
-        call_command("close_month", "--tenant", record.tenant.slug, "--month", "2999-01")
+        call_command("close_month", "--tenant", record.tenant.slug, "--month", "2199-01")
 
 
 def test_the_credit_command(record):
@@ -110,10 +110,25 @@ def test_the_credit_command(record):
     closed(tenant)
     call_command("credit", "--tenant", tenant.slug, "--month", "2026-11", "--amount", "2.5", "--note", "goodwill")
     assert LedgerEntry.objects.get().amount == Decimal("-2.5")
-    for amount in ("NaN", "x", "0"):
+    for amount in ("NaN", "x", "0", "0.0000000000001", "1000000000000000000", "1e40", "-Infinity"):
         with pytest.raises(CommandError):
             call_command("credit", "--tenant", tenant.slug, "--month", "2026-11", "--amount", amount, "--note", "n")
     assert LedgerEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize("amount", ["0.000000000001", "999999999999999999.999999999999", "-1e17", "1.50000000000000"])
+def test_a_credit_is_kept_to_the_last_digit(record, amount):
+    closed(record.tenant)
+    given = ["--tenant", record.tenant.slug, "--month", "2026-11", f"--amount={amount}", "--note", "n"]
+    call_command("credit", *given)
+    assert LedgerEntry.objects.get().amount == -Decimal(amount)
+
+
+@pytest.mark.parametrize("month", ["9999-12", "0001-01", "1999-12", "2201-01"])
+@pytest.mark.parametrize("command", ["close_month", "billing_export", "reprice"])
+def test_months_that_nobody_means_are_no_tracebacks(record, command, month):
+    with pytest.raises(CommandError, match="is not between 2000-01 and 2200-12"):
+        call_command(command, "--tenant", record.tenant.slug, "--month", month)
 
 
 def test_months_close_by_themselves_when_all_their_calls_have_a_price(record):
