@@ -55,7 +55,7 @@ def test_from_the_login_to_a_new_key(open_page, live_server, alpha, shoot):
     page = open_page()
     log_in(page, live_server)
     assert page.locator(".attention").is_visible()
-    assert page.locator(".tile").count() == 5
+    assert page.locator(".tile").count() == 6
     shoot(page, "flow-home")
 
     page.click("summary:has-text('Traffic')")
