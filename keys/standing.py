@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -102,6 +103,16 @@ def rests_of(sheet: Sheet, now: datetime) -> list[Rest]:
         until = now + timedelta(seconds=left_s)
         found.append(Rest(name, cause_words(str(rest["reason"])), until, duration(left_s)))
     return sorted(found, key=lambda rest: rest.until)
+
+
+def rest_words(rest: Rest) -> SafeString:
+    """Say which model rests, why, and how long still (counting down)."""
+    return format_html(
+        '{} <span class="countdown" data-until="{}" aria-live="off">{}</span>',
+        _("%(model)s rests (%(why)s):") % {"model": rest.model, "why": rest.why},
+        rest.until.isoformat(),
+        rest.left,
+    )
 
 
 def stale_since(key: UpstreamKey, counts: Counts, now: datetime) -> datetime | None:

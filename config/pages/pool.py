@@ -21,7 +21,7 @@ from keys.core.counts import BUCKETS, Counts, bucket_of
 from keys.core.policy import Policy, overridden
 from keys.core.pool import Pool, Sheet
 from keys.models import Upstream, UpstreamKey
-from keys.standing import Rest, error_words, pool_of, rests_of, stale_since, state_chip, why_words
+from keys.standing import error_words, pool_of, rest_words, rests_of, stale_since, state_chip, why_words
 from tenants.adminchips import chip, duration
 from tenants.models import Tenant
 from tenants.scoping import ADMINS, OPERATIONS, reach_of, scoped
@@ -52,7 +52,7 @@ class Row:
     bars: Sequence[Bar]
     hour: tuple[int, int]
     caps: Sequence[str]
-    rests: Sequence[Rest]
+    rests: Sequence[SafeString]
     notes: Sequence[str]
     actions: Sequence[tuple[str, str]]
 
@@ -130,7 +130,7 @@ def _row(key: UpstreamKey, pool: Pool, gauge: Gauge | None, *, may: bool) -> Row
         bars=bars(counts, moment),
         hour=(sum(calls for calls, _failed in hour), sum(failed for _calls, failed in hour)),
         caps=_caps(key, gauge),
-        rests=rests_of(sheet, moment),
+        rests=[rest_words(rest) for rest in rests_of(sheet, moment)],
         notes=[*_notes(gauge), *balance_notes(key)],
         actions=key_actions(key, sheet) if may else (),
     )

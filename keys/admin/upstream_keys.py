@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404
 from django.urls import path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.timezone import now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -29,7 +29,7 @@ from keys.probe_words import effect_words, result_words
 from keys.prober import probe
 from keys.probing import note as note_probe
 from keys.services import forget_old_secret, revive, save_key, use_old_secret
-from keys.standing import pool_of, state_chip, why_words
+from keys.standing import pool_of, rest_words, rests_of, state_chip, why_words
 from keys.trail import event_words, events_of
 from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, tail
@@ -179,8 +179,11 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
         return state_chip(row, row.sheet, row.moment) if hasattr(row, "sheet") else "–"
 
     @admin.display(description=gettext_lazy("why"))
-    def why(self, row: Any) -> str:
-        return why_words(row.sheet) or "–" if hasattr(row, "sheet") else "–"
+    def why(self, row: Any) -> Any:
+        if not hasattr(row, "sheet"):
+            return "–"
+        said = [why_words(row.sheet), *(rest_words(rest) for rest in rests_of(row.sheet, row.moment))]
+        return format_html_join(mark_safe("<br>"), "{}", ((part,) for part in said if part)) or "–"
 
     @admin.display(description=gettext_lazy("calls"))
     def calls(self, row: Any) -> int:

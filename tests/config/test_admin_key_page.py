@@ -10,7 +10,10 @@ from django.utils.html import strip_tags
 from django.utils.timezone import now
 
 from billing.tries import LOOKED_AT, tries_of
-from keys.models import KeyEvent
+from keys.core.outcome import Cause
+from keys.core.state import KeyState, Rest
+from keys.core.stored import dumped
+from keys.models import KeyEvent, StoredState
 from tests import factories
 from tests.config.admin_world import member, team
 
@@ -82,6 +85,16 @@ def test_what_befell_its_account_is_its_history_too(client, alpha, key):
     assert "elsewhere" not in text
     assert "bad <key>" not in html
     assert "?q=req_9" in html
+
+
+def test_resting_models_are_told_with_their_time(client, alpha, key):
+    rest = Rest("gpt-<4>", now() + timedelta(seconds=500), Cause.QUOTA_EXHAUSTED)
+    StoredState.objects.create(target=f"key:{key.pk}", data={"state": dumped(KeyState(models=(rest,)))})
+    html = page(client, alpha, key)
+    text = words(html)
+    assert "healthy but for 1 model" in text
+    assert "gpt-<4> rests (quota used up): 8 min" in text
+    assert "gpt-<4>" not in html
 
 
 def test_the_look_is_bounded_and_costs_one_query(alpha, key, django_assert_num_queries):
