@@ -144,3 +144,16 @@ def test_the_public_address_must_be_one(tmp_path):
         found = settings_value("s.POINTSMAN_PUBLIC_URL", tmp_path, POINTSMAN_PUBLIC_URL=wrong)
         assert found.returncode == 1
         assert f"POINTSMAN_PUBLIC_URL: {wrong!r} is not an address" in found.stderr
+
+
+def test_proxies_are_addresses_and_networks(tmp_path):
+    expression = "s.POINTSMAN_TRUSTED_PROXIES, s.POINTSMAN_REQUIRE_TOTP, s.SECURE_HSTS_SECONDS"
+    assert settings_value(expression, tmp_path).stdout == "(['127.0.0.1', '::1'], False, 0)\n"
+    given = {
+        "POINTSMAN_TRUSTED_PROXIES": "10.1.0.0/16, 192.0.2.7",
+        "POINTSMAN_REQUIRE_TOTP": "on",
+        "POINTSMAN_HSTS_S": "60",
+    }
+    assert settings_value(expression, tmp_path, **given).stdout == "(['10.1.0.0/16', '192.0.2.7'], True, 60)\n"
+    wrong = settings_value("1", tmp_path, POINTSMAN_TRUSTED_PROXIES="proxy.example")
+    assert "POINTSMAN_TRUSTED_PROXIES: 'proxy.example' is no address or network" in wrong.stderr
