@@ -20,7 +20,7 @@ from routing.core.table import GroupInfo, RoutingTable, UpstreamInfo
 from routing.core.views import Situation
 from routing.models import StrategyGroup
 from routing.snapshot import read_table
-from routing.standings import stored_views
+from routing.standings import read_present
 
 PICKS = 10
 MODELS_MAX = 60
@@ -58,7 +58,7 @@ class Out:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """`chance`: the strategy draws by chance; there are no picks then, and `shares` are per cent. `live`: as this
-    process sees it; otherwise by the stored states, rotations at their start.
+    process sees it; otherwise by what is stored; a rotation that is not counts from its start.
     """
 
     picks: Sequence[Pick]
@@ -83,7 +83,7 @@ def preview_of(row: StrategyGroup, model: str) -> Preview | None:
     situation = None if runtime is None else _live(runtime, asked.target, moment)
     live = situation is not None
     if situation is None:
-        situation = Situation(now=moment, draw=0.5, keys=stored_views(moment)(asked.target))
+        situation = _stored(asked.target, moment)
     return _shown(asked, group, next_picks(asked, situation, PICKS), live=live)
 
 
@@ -111,6 +111,12 @@ async def _situation(runtime: Runtime, target: Target, moment: datetime) -> Situ
     notes = runtime.store.notes
     rotation = {scope: dict(notes.rotation(scope)) for scope in target.scopes}
     return Situation(now=moment, draw=0.5, keys=views_of(target, runtime), rotation=rotation)
+
+
+def _stored(target: Target, moment: datetime) -> Situation:
+    """Return what the processes that serve have stored within the last second or two."""
+    present = read_present(moment)
+    return Situation(now=moment, draw=0.5, keys=present.views(target), rotation=dict(present.rotation(target.scopes)))
 
 
 def _facts(model: str) -> Facts:

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from config.pages.preview import preview_of
 from keys.core.outcome import Cause
+from keys.core.sight import WHEEL_PREFIX
 from keys.core.state import KeyState, Status
 from keys.core.stored import dumped
 from keys.models import StoredState
@@ -76,6 +77,16 @@ def test_states_are_the_stored_ones(alpha):
     told = preview_of(group, "")
     assert told.picks == []
     assert [one.name for one in told.out] == ["a · k", "b · k", "c · k"]
+
+
+def test_turns_go_on_where_the_stored_ones_stand(alpha):
+    group = with_members(alpha, "a", "b", strategy="round_robin")
+    assert [pick.upstream for pick in preview_of(group, "").picks[:3]] == ["a", "b", "a"]
+    first, second = group.members.order_by("position").values_list("upstream_id", flat=True)
+    turns = {str(first): -500, str(second): 500}
+    StoredState.objects.create(target=f"{WHEEL_PREFIX}group:{group.pk}:round_robin", data=turns)
+    assert [pick.upstream for pick in preview_of(group, "").picks[:3]] == ["b", "a", "b"]
+    assert StoredState.objects.get().data == turns
 
 
 def test_no_key_at_all(client, alpha):
