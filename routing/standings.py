@@ -3,7 +3,7 @@
 Key states, load and caps, rotations, and what is remembered of conversations. Nothing here changes any of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -25,7 +25,6 @@ from routing.core.table import KeyInfo, RoutingTable
 from routing.core.views import KeyView
 from routing.sessions import memory_of, names_of
 
-Views: TypeAlias = Callable[[Target], Mapping[int, KeyView]]
 Rows: TypeAlias = Mapping[str, Any]
 
 
@@ -89,11 +88,6 @@ def read_present(now: datetime) -> Present:
     listed = StoredState.objects.exclude(target__startswith=ROW_PREFIX).values_list("target", "data")
     rows = dict(listed)
     return Present(now, pool_of_rows(rows, now), rows)
-
-
-def stored_views(now: datetime) -> Views:
-    """Return what tells the views of every key that a target reaches."""
-    return read_present(now).views
 
 
 def _integers(row: Mapping[str, Any]) -> dict[str, int]:
