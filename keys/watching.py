@@ -1,7 +1,7 @@
 """Upstreams at which many attempts fail, told by what the state store counts of each key."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,21 +16,24 @@ from tenants.models import AlertKind, Tenant
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The keys that are switched on, and how they stand."""
+    """The keys that are switched on, by team, and how they stand."""
 
-    keys: Sequence[UpstreamKey]
+    keys: Mapping[int, Sequence[UpstreamKey]]
     pool: Pool
 
-    def of(self, tenant: Tenant) -> list[UpstreamKey]:
+    def of(self, tenant: Tenant) -> Sequence[UpstreamKey]:
         """Return one team's keys."""
-        return [key for key in self.keys if key.upstream.tenant_id == tenant.pk]
+        return self.keys.get(tenant.pk, ())
 
 
 def watched(now: datetime) -> Watched:
     """Read every key that may serve: it, its upstream and its team are switched on."""
     keys = UpstreamKey.objects.filter(enabled=True, upstream__enabled=True, upstream__tenant__enabled=True)
     rows = list(keys.select_related("upstream", "account").defer("secret").order_by("upstream_id", "pk"))
-    return Watched(rows, pool_of(rows, now))
+    by_tenant: dict[int, list[UpstreamKey]] = {}
+    for row in rows:
+        by_tenant.setdefault(row.upstream.tenant_id, []).append(row)
+    return Watched(by_tenant, pool_of(rows, now))
 
 
 def watch_upstreams(seen: Watched, *, now: datetime) -> None:
