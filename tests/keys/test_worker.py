@@ -22,7 +22,7 @@ from keys.core.stored import loaded
 from tests.config.test_up import environment, running
 from tests.environment import ROOT
 from tests.fake_upstream import FakeUpstream, raw, status
-from tests.gateway import NO_CERTIFICATES
+from tests.gateway import NO_CERTIFICATES, wait_until
 
 LINE_KEY = "sk-pm-" + "w" * 40
 SOON_S = 60.0
@@ -136,6 +136,8 @@ def test_beats_tasks_reach_the_key_states_through_worker_and_web(tmp_path, fake)
         here.nudge("read-balances", "update keys_balancewatch set due = null")
         assert here.becomes("broke", status=Status.HEALTHY).until is None
         assert {seen.key for seen in fake.requests if seen.path == "/balance"} == {"k-broke-1"}
+        closed = "select closed is not null from tenants_alert where kind = 'no_balance'"
+        wait_until(lambda: here.sql(closed) == [(1,)], SOON_S, "one alert, which is over")
 
         fake.default(raw(ANSWER), key="k-struck-1")
         assert ask(url).headers["x-pointsman-attempts"] == "1"
