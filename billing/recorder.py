@@ -145,7 +145,7 @@ class Recorder:
             if time.monotonic() >= self._replay_due:
                 self._replay_due = time.monotonic() + _IDLE_S
                 self._recover()
-        except Exception as problem:  # noqa: BLE001  # the writer's last line of defence
+        except Exception as problem:  # noqa: BLE001  # house: the writer's last line of defence
             self._unforeseen(problem)
             self._give_up(group)
         return last
@@ -161,7 +161,7 @@ class Recorder:
         """Have whoever waits put the rows into the spool; those nobody waits for go there at once."""
         try:
             self._spool_orphans(group)
-        except Exception as problem:  # noqa: BLE001  # those who wait must hear of it in any case
+        except Exception as problem:  # noqa: BLE001  # house: those who wait must hear of it in any case
             self._unforeseen(problem)
         _answer(group, taken=False)
 
@@ -188,7 +188,7 @@ class Recorder:
         except _DATABASE_LOST as problem:
             self._lost_database(problem)
             self._give_up(group)
-        except Exception as problem:  # noqa: BLE001  # one of them may be at fault: the others must not suffer
+        except Exception as problem:  # noqa: BLE001  # house: one of them may be at fault: the others must not suffer
             self._unforeseen(problem)
             for waiting in group:
                 self._commit_one(waiting)
@@ -212,7 +212,7 @@ class Recorder:
         except (*_DATABASE_LOST, OSError) as problem:
             logger.error("a request's rows were not taken: %s", type(problem).__name__)
             self._give_up([waiting])
-        except Exception as problem:  # noqa: BLE001  # the spool keeps it; its replay sets it aside
+        except Exception as problem:  # noqa: BLE001  # house: the spool keeps it; its replay sets it aside
             self._unforeseen(problem)
             self._give_up([waiting])
         else:
@@ -271,7 +271,7 @@ class Recorder:
                 self._insert_or_set_aside(bundle)
         except _DATABASE_LOST:
             raise
-        except Exception as problem:  # noqa: BLE001  # found again one by one, and set aside
+        except Exception as problem:  # noqa: BLE001  # house: found again one by one, and set aside
             self._unforeseen(problem)
             for bundle in group:
                 self._insert_spooled(bundle)
@@ -282,7 +282,7 @@ class Recorder:
             self._insert_or_set_aside(bundle)
         except (*_DATABASE_LOST, OSError):
             raise
-        except Exception as problem:  # noqa: BLE001  # kept for a person
+        except Exception as problem:  # noqa: BLE001  # house: kept for a person
             self._unforeseen(problem)
             self._spool.set_aside(bundle)
             logger.critical("request %s was set aside in %s", bundle.record.request_id, self._spool.refused)
