@@ -6,13 +6,15 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from routing.core.conditions import FLAGS, listed
+from routing.core.conditions import FLAGS, NAMES, listed
 from routing.models import RoutingRule
 
 
 def sentence(rule: RoutingRule) -> str:
     """Return the whole rule in words."""
-    conditions = [_condition(name, value) for name, value in rule.when.items()]
+    # PostgreSQL keeps no order of keys.
+    ordered = sorted(rule.when.items(), key=lambda pair: NAMES.index(pair[0]) if pair[0] in NAMES else len(NAMES))
+    conditions = [_condition(name, value) for name, value in ordered]
     what = _consequences(rule)
     if not conditions:
         return _("Always: %(what)s.") % {"what": what}

@@ -133,7 +133,8 @@ def test_a_form_that_nobody_touches_changes_nothing(client, alpha, boss):
     )
     form = form_of(client, rule)
     data = posted(form)
-    assert data["set-0-value"] == "…"
+    shown = {data[f"set-{row}-name"]: data[f"set-{row}-value"] for row in range(len(values))}
+    assert shown == {"response_format": "…", "stop": "…", "top_p": "1", "user": '"0.5"', "seed": "null"}
     assert "json_object" not in str(form["set"])
     assert form.fields["when_input_tokens"].prepare_value(STORED["input_tokens"])[2] == {
         "is": "<", "number": "1", "unit": "M",

@@ -19,6 +19,10 @@ OFFICIAL = Upstream(pk=1, name="official")
             "When the model is gpt-* or o1* and the line is nightly-*, use group cheap.",
         ),
         (
+            RoutingRule(when={"hours": "22:00-07:00", "line": "a", "odd": 1, "model": "x"}, group=CHEAP),
+            "When the model is x and the line is a and the time is 22:00-07:00 and odd = 1, use group cheap.",
+        ),
+        (
             RoutingRule(when={"stream": False, "input_tokens": [">= 32k", "< 1M"]}, upstream=OFFICIAL),
             "When the answer is not streamed and input tokens are >= 32k and < 1M, use upstream official.",
         ),
