@@ -29,6 +29,8 @@ PAGELESS = {
     "billing.BudgetReserved",
     "billing.Forecast",
     "billing.LineHour",
+    "billing.LineDay",
+    "billing.DaySpeed",
     "billing.KeyHour",
     "billing.RollupMark",
     "billing.OutputSize",
