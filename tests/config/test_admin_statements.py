@@ -148,7 +148,7 @@ def test_the_consequences_are_named_before_the_button(client, alpha):
     answer = client.get(closing(alpha))
     text = " ".join(answer.content.decode().split())
     assert "mystery: 1 call" in text
-    assert "2 calls and 0 failed ones" in text
+    assert "Frozen as they are: calls 2, failed 0, lines" in text
     assert answer.context["payable"] == Decimal("7.25")
     assert "the same bytes for ever" in text
     assert Statement.objects.filter(tenant=alpha.tenant, month=SEPTEMBER).count() == 0
@@ -220,7 +220,7 @@ def test_budgets_show_what_calls_in_flight_reserve(client, alpha, monkeypatch):
     (bar,) = answer.context["bars"]
     assert (bar.reserved, bar.left, bar.share, bar.held) == (Decimal("12.5"), Decimal("37.49955"), 0, 25)
     text = " ".join(answer.content.decode().split())
-    assert '<span class="held" style="left:0.00%;width:25.00%">' in text
+    assert '<span class="held" data-left="0.00" data-width="25.00">' in text
     assert "reserved by calls in flight:" in text
     monkeypatch.setattr(budgets, "now", lambda: NOW)
     change = client.get(reverse("admin:billing_budget_change", args=[row.pk])).content.decode()
