@@ -104,7 +104,8 @@ class ModelListField(LinesField):
 
 
 class PolicyWidget(forms.MultiWidget):
-    """A preset with what it does in words, and single numbers below it. `base`: what holds when none is chosen.
+    """A preset with what it does in words, and single numbers below it. `base`: what holds when none is chosen;
+    `base_preset`: the preset that has the same effect, "" for none.
 
     All presets are explained; a static script leaves the chosen one to be seen.
     """
@@ -112,8 +113,8 @@ class PolicyWidget(forms.MultiWidget):
     class Media:
         js = (forms.Script("pointsman/policy.js", defer=True),)
 
-    def __init__(self, base: Any = "", attrs: Any = None) -> None:
-        self.base = base
+    def __init__(self, base: Any = "", base_preset: str = "", attrs: Any = None) -> None:
+        self.base, self.base_preset = base, base_preset
         presets = [("", _("none chosen"))] + [(name, name) for name in PRESETS]
         area = forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "placeholder": "cool_429_s = 60"})
         super().__init__([forms.Select(choices=presets), area], attrs)
@@ -132,17 +133,19 @@ class PolicyWidget(forms.MultiWidget):
             widget.render(f"{name}_{place}", part, {**(attrs or {}), "id": f"{own}_{place}"}, renderer)
             for place, (widget, part) in enumerate(zip(self.widgets, shown, strict=True))
         ]
-        base = format_html('<div class="preset-words" data-preset=""><p>{}</p></div>', self.base) if self.base else ""
-        words = format_html_join("", "{}", ((_preset(*each),) for each in presets_in_words()))
+        explained = presets_in_words()
+        same = next((sentences for preset, sentences in explained if preset == self.base_preset), [])
+        base = _preset("", self.base, same) if self.base else ""
+        words = format_html_join("", "{}", ((_preset(preset, preset, told),) for preset, told in explained))
         return format_html(
             '<div class="policy" data-policy>{}{}{}{}{}</div>', parts[0], base, words, parts[1], _field_names()
         )
 
 
-def _preset(name: str, sentences: list[str]) -> SafeString:
+def _preset(name: str, title: Any, sentences: list[str]) -> SafeString:
     items = format_html_join("", "<li>{}</li>", ((sentence,) for sentence in sentences))
     return format_html(
-        '<div class="preset-words" data-preset="{}"><strong>{}</strong><ul>{}</ul></div>', name, name, items
+        '<div class="preset-words" data-preset="{}"><strong>{}</strong><ul>{}</ul></div>', name, title, items
     )
 
 
@@ -157,15 +160,15 @@ def _field_names() -> SafeString:
 
 
 class PolicyField(forms.MultiValueField):
-    """A failover policy: a preset and any field of `keys.core.policy.Policy`. `base` as in PolicyWidget."""
+    """A failover policy: a preset and any field of `keys.core.policy.Policy`. Bases as in PolicyWidget."""
 
-    def __init__(self, *, base: Any = "", **options: Any) -> None:
+    def __init__(self, *, base: Any = "", base_preset: str = "", **options: Any) -> None:
         presets = [("", "")] + [(name, name) for name in PRESETS]
         parts = (
             forms.ChoiceField(choices=presets, required=False),
             PairsField(read=read_scalar, show=show_scalar),
         )
-        widget = PolicyWidget(base)
+        widget = PolicyWidget(base, base_preset)
         super().__init__(parts, **{"required": False, "require_all_fields": False, "widget": widget, **options})
 
     def compress(self, data_list: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ class GroupForm(ScopedForm):
     policy = PolicyField(
         label=gettext_lazy("failover policy"),
         base=gettext_lazy("None chosen: the numbers of “standard”, but for what is written here."),
+        base_preset="standard",
         help_text=gettext_lazy("A preset, and what differs from it: one a line, name = value."),
     )
 
