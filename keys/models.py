@@ -49,7 +49,7 @@ class Account(models.Model):
         MONTH = "month", _("month")
         TOTAL = "total", _("total")
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="accounts")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="accounts")
     name = models.CharField(_("name"), max_length=64, validators=[slug_validator])
     quota_timezone = models.CharField(
         _("quota time zone"), max_length=64, default="UTC", validators=[validate_timezone]
@@ -81,7 +81,7 @@ class Upstream(models.Model):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="upstreams")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="upstreams")
     name = models.CharField(_("name"), max_length=64, validators=[slug_validator])
     dialect = models.CharField(_("dialect"), max_length=20, choices=DialectChoice.choices, default=DialectChoice.OPENAI)
     base_url = models.CharField(_("base address"), max_length=500)
@@ -207,7 +207,7 @@ class KeyEvent(models.Model):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="key_events")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="key_events")
     upstream_key = models.ForeignKey(
         UpstreamKey, verbose_name=_("upstream key"), null=True, on_delete=models.CASCADE, related_name="events"
     )
@@ -248,7 +248,7 @@ class BalanceWatch(models.Model):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="balances")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="balances")
     account = models.OneToOneField(
         Account, verbose_name=_("account"), null=True, on_delete=models.CASCADE, related_name="balance"
     )

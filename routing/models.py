@@ -40,7 +40,7 @@ class StrategyGroup(models.Model):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="groups")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="groups")
     name = models.CharField(_("name"), max_length=64, validators=[slug_validator])
     strategy = models.CharField(_("strategy"), max_length=16, choices=Strategy.choices, default=Strategy.PRIORITY)
     basis = models.CharField(_("basis of weights"), max_length=24, choices=Basis.choices, default=Basis.SHARE)
@@ -104,7 +104,7 @@ class Route(models.Model):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="routes")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="routes")
     name = models.CharField(_("name"), max_length=64, validators=[slug_validator])
     is_default = models.BooleanField(_("default"), default=False)
 

@@ -4,4 +4,4 @@ from django.utils.translation import gettext_lazy as _
 
 class TenantsConfig(AppConfig):
     name = "tenants"
-    verbose_name = _("Tenants")
+    verbose_name = _("Teams")

@@ -48,8 +48,8 @@ class Tenant(models.Model):
     objects = TenantQuerySet["Tenant"].as_manager()
 
     class Meta:
-        verbose_name = _("tenant")
-        verbose_name_plural = _("tenants")
+        verbose_name = _("team")
+        verbose_name_plural = _("teams")
         ordering = ("slug",)
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Membership(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, verbose_name=_("person"), on_delete=models.CASCADE, related_name="memberships"
     )
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="memberships")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(_("role"), max_length=16, choices=Role.choices)
 
     objects = TenantQuerySet["Membership"].as_manager()
@@ -110,7 +110,7 @@ class BusinessLine(LimitFields):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, related_name="lines")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.PROTECT, related_name="lines")
     slug = models.CharField(_("slug"), max_length=64, validators=[slug_validator])
     name = models.CharField(_("name"), max_length=200)
     model_globs = models.JSONField(
@@ -230,7 +230,7 @@ class Alert(models.Model):
     TENANT_PATH: ClassVar[str] = "tenant"
 
     tenant = models.ForeignKey(
-        Tenant, verbose_name=_("tenant"), null=True, blank=True, on_delete=models.CASCADE, related_name="alerts"
+        Tenant, verbose_name=_("team"), null=True, blank=True, on_delete=models.CASCADE, related_name="alerts"
     )
     kind = models.CharField(_("kind"), max_length=20, choices=AlertKind.choices)
     subject = models.CharField(_("about"), max_length=200, help_text=_("What it is about; the same while it lasts."))
@@ -337,7 +337,7 @@ class AuditEntry(models.Model):
     TENANT_PATH: ClassVar[str] = "tenant"
 
     tenant = models.ForeignKey(
-        Tenant, verbose_name=_("tenant"), null=True, blank=True, on_delete=models.SET_NULL, related_name="audit"
+        Tenant, verbose_name=_("team"), null=True, blank=True, on_delete=models.SET_NULL, related_name="audit"
     )
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, verbose_name=_("person"), null=True, blank=True, on_delete=models.SET_NULL

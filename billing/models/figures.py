@@ -44,7 +44,7 @@ class Forecast(models.Model):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="forecasts")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="forecasts")
     subject = models.CharField(
         _("about"), max_length=80, help_text=_("line:ID, account:ID or tenant:ID, and the period")
     )

@@ -29,7 +29,7 @@ class LedgerEntry(models.Model):
         CREDIT = "credit", pgettext_lazy("ledger", "credit")
 
     tenant = models.ForeignKey(
-        Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, db_index=False, related_name="ledger"
+        Tenant, verbose_name=_("team"), on_delete=models.PROTECT, db_index=False, related_name="ledger"
     )
     kind = models.CharField(_("kind"), max_length=8, choices=Kind.choices)
     record = models.ForeignKey(
@@ -92,7 +92,7 @@ class Budget(models.Model):
         MONTH = "month", _("month")
         TOTAL = "total", _("total")
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.CASCADE, related_name="budgets")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.CASCADE, related_name="budgets")
     line = models.ForeignKey(
         BusinessLine, verbose_name=_("line"), null=True, blank=True, on_delete=models.CASCADE, related_name="budgets"
     )
@@ -177,7 +177,7 @@ class Statement(models.Model):
 
     TENANT_PATH: ClassVar[str] = "tenant"
 
-    tenant = models.ForeignKey(Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, related_name="statements")
+    tenant = models.ForeignKey(Tenant, verbose_name=_("team"), on_delete=models.PROTECT, related_name="statements")
     month = models.DateField(_("month"), help_text=_("The first day of the month."))
     closed = models.DateTimeField(pgettext_lazy("statement", "closed"), default=now)
     closed_by = models.CharField(_("closed by"), max_length=150, blank=True)

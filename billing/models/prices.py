@@ -28,7 +28,7 @@ class Price(models.Model):
         PER_CALL = "per_call", _("per call")
 
     tenant = models.ForeignKey(
-        Tenant, verbose_name=_("tenant"), null=True, blank=True, on_delete=models.PROTECT, related_name="prices"
+        Tenant, verbose_name=_("team"), null=True, blank=True, on_delete=models.PROTECT, related_name="prices"
     )
     model = models.CharField(_("model"), max_length=200, help_text=_("A name or a pattern such as claude-*."))
     unit = models.CharField(_("unit"), max_length=24, choices=Unit.choices, default=Unit.PER_MILLION_TOKENS)
@@ -39,7 +39,7 @@ class Price(models.Model):
     cache_write_1h = price(_("cache write, 1 h"))
     output = price(_("output"))
     call = price(_("call"))
-    starts = models.DateField(_("from"), default=ALWAYS, help_text=_("Begins at 00:00 in the tenant's time zone."))
+    starts = models.DateField(_("from"), default=ALWAYS, help_text=_("Begins at 00:00 in the team's time zone."))
     imported = models.BooleanField(_("from the catalogue"), default=False, editable=False)
     created = models.DateTimeField(_("created"), default=now, editable=False)
 

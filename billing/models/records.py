@@ -28,7 +28,7 @@ class RequestRecord(UsageFields):
 
     request_id = models.CharField(_("request id"), max_length=40, unique=True)
     tenant = models.ForeignKey(
-        Tenant, verbose_name=_("tenant"), on_delete=models.PROTECT, db_index=False, related_name="records"
+        Tenant, verbose_name=_("team"), on_delete=models.PROTECT, db_index=False, related_name="records"
     )
     line = models.ForeignKey(
         BusinessLine, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="records"
@@ -39,7 +39,7 @@ class RequestRecord(UsageFields):
     key_name = models.CharField(_("gateway key"), max_length=100)
     key_last4 = models.CharField(_("last four"), max_length=4)
     created = models.DateTimeField(_("received"))
-    day = models.DateField(_("day in the tenant's zone"))
+    day = models.DateField(_("day in the team's zone"))
     dialect = models.CharField(_("dialect"), max_length=20)
     endpoint = models.CharField(_("endpoint"), max_length=60)
     stream = models.BooleanField(_("streamed"), default=False)
