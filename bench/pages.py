@@ -57,18 +57,22 @@ def pages(tenant: Tenant) -> Iterator[Page]:
     """Yield the pages that read records, then every list."""
     line = BusinessLine.objects.filter(tenant=tenant).order_by("pk")[0]
     newest = RequestRecord.objects.filter(tenant=tenant).latest("pk")
-    middle = newest.day - timedelta(days=15)
-    requests = reverse("admin:billing_requestrecord_changelist")
-    key = UpstreamKey.objects.filter(upstream__tenant=tenant).order_by("pk")[0]
-    gateway_key = GatewayKey.objects.filter(line=line)[0]
-    model = newest.model_requested
-    attempts, hour = (
-        reverse("admin:billing_attempt_changelist"),
-        newest.created.replace(minute=0, second=0, microsecond=0),
-    )
     yield Page("home", reverse("admin:index") + "?days=7", HOME_MS)
     yield Page("home, 30 days", reverse("admin:index") + "?days=30", HOME_MS)
     yield Page("home, one line", reverse("admin:index") + f"?days=7&line={line.pk}", HOME_MS)
+    yield from _requests(line, newest)
+    yield from _attempts(line, newest)
+    yield Page("statements", reverse("admin:statements"))
+    yield Page("pool", reverse("admin:pool"))
+    for kind in sorted(admin.site._registry, key=lambda each: each._meta.label):
+        name = f"admin:{kind._meta.app_label}_{kind._meta.model_name}_changelist"
+        yield Page(f"list of {kind._meta.verbose_name_plural}", reverse(name))
+
+
+def _requests(line: BusinessLine, newest: RequestRecord) -> Iterator[Page]:
+    middle, model = newest.day - timedelta(days=15), newest.model_requested
+    key, gateway_key = _key(line), GatewayKey.objects.filter(line=line)[0]
+    requests = reverse("admin:billing_requestrecord_changelist")
     yield Page("requests", requests)
     yield Page("requests, page 50", f"{requests}?p=50")
     yield Page("requests, all time", f"{requests}?period=all")
@@ -90,6 +94,11 @@ def pages(tenant: Tenant) -> Iterator[Page]:
     yield Page("request found by id", f"{requests}?q={newest.request_id}")
     yield Page("requests found by a line's name", f"{requests}?q={line.slug}")
     yield Page("request", reverse("admin:billing_requestrecord_change", args=[newest.pk]))
+
+
+def _attempts(line: BusinessLine, newest: RequestRecord) -> Iterator[Page]:
+    key, hour = _key(line), newest.created.replace(minute=0, second=0, microsecond=0)
+    attempts = reverse("admin:billing_attempt_changelist")
     yield Page(
         "attempts of a key in an hour",
         f"{attempts}?kind=tried&upstream_key_id={key.pk}&"
@@ -105,11 +114,10 @@ def pages(tenant: Tenant) -> Iterator[Page]:
         reverse("admin:billing_ledgerentry_changelist")
         + f"?period=all&line_id={line.pk}&kind__in=charge,credit&day__gte={newest.day.replace(day=1)}",
     )
-    yield Page("statements", reverse("admin:statements"))
-    yield Page("pool", reverse("admin:pool"))
-    for kind in sorted(admin.site._registry, key=lambda each: each._meta.label):
-        name = f"admin:{kind._meta.app_label}_{kind._meta.model_name}_changelist"
-        yield Page(f"list of {kind._meta.verbose_name_plural}", reverse(name))
+
+
+def _key(line: BusinessLine) -> UpstreamKey:
+    return UpstreamKey.objects.filter(upstream__tenant=line.tenant_id).order_by("pk")[0]
 
 
 def timed(client: Client, page: Page) -> Timed | None:

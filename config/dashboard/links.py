@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -36,6 +36,7 @@ def several(ids: Sequence[int]) -> str:
 
 def attempts_url(keys: Sequence[int], kind: str, hour: datetime, hours: int = 1) -> str:
     """Return the exchanges with these keys, of the requests that began in these hours."""
-    which = {"upstream_key_id": keys[0]} if len(keys) == 1 else {"upstream_key_id__in": several(keys)}
-    span = {"record__created__gte": hour.isoformat(), "record__created__lt": (hour + hours * _HOUR).isoformat()}
-    return reverse("admin:billing_attempt_changelist") + "?" + urlencode({"kind": kind, **which, **span})
+    which = f"upstream_key_id={keys[0]}" if len(keys) == 1 else f"upstream_key_id__in={several(keys)}"
+    first, end = (f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}" for at in (hour, hour + hours * _HOUR))
+    page = reverse("admin:billing_attempt_changelist")
+    return f"{page}?kind={kind}&{which}&record__created__gte={first}&record__created__lt={end}"

@@ -19,7 +19,7 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module_
 # Okabe and Ito's palette, told apart by most colour-blind people; the last is for "others".
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f98")
 SERIES = 6
-_WIDE, _HALF, _NARROW = (1120, 300), (540, 260), (340, 280)
+_WIDE, _HALF, _NARROW = (1120, 300), (440, 250), (340, 280)
 
 _SCRIPT = re.compile(r"<script.*?</script>", re.DOTALL)
 _SHEET = re.compile(r"<style[^>]*>(.*?)</style>", re.DOTALL)
@@ -77,21 +77,16 @@ class Point:
 
 
 def stacked(labels: Sequence[str], series: Mapping[str, Sequence[Point]]) -> tuple[SafeString, SafeString]:
-    """Draw bars upon each other, over the whole width."""
-    return _both(pygal.StackedBar, _WIDE, labels, series)
+    """Draw bars upon each other, over the whole width, and for a phone."""
+    kind = pygal.StackedBar
+    return _drawn(kind, _WIDE, labels, series, {}), _drawn(kind, _NARROW, labels, series, {})
 
 
 def lines(
     labels: Sequence[str], series: Mapping[str, Sequence[Point]], **options: Any
 ) -> tuple[SafeString, SafeString]:
-    """Draw one line per series, over half the width."""
-    return _both(pygal.Line, _HALF, labels, series, **options)
-
-
-def _both(
-    kind: Any, wide: tuple[int, int], labels: Sequence[str], series: Mapping[str, Sequence[Point]], **options: Any
-) -> tuple[SafeString, SafeString]:
-    return _drawn(kind, wide, labels, series, options), _drawn(kind, _NARROW, labels, series, options)
+    """Draw one line per series, over half the width, which fits a phone as well: no narrow one."""
+    return _drawn(pygal.Line, _HALF, labels, series, options), SafeString()
 
 
 def _drawn(

@@ -65,6 +65,8 @@ def _bar(
     value = sum((sums[each].get(day, Decimal(0)) for each in owners), Decimal(0))
     name = owners[0][0] if len(owners) == 1 else _("others")
     url = requests_url(view, "billed", day=day, currency=currency, **_narrowed(owners))
+    if not value:
+        return Point(None, "", url, shown(value))
     return Point(value, f"{name}, {_label(day)}: {shown(value)} {currency}", url, shown(value))
 
 

@@ -1,6 +1,6 @@
 """Upstreams: how many of their keys stand well, and each key's calls per hour with its failures and failovers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -36,6 +36,9 @@ class Count:
 
     def __add__(self, other: "Count") -> "Count":
         return Count(self.calls + other.calls, self.failed + other.failed, self.moved_on + other.moved_on)
+
+    def __sub__(self, other: "Count") -> "Count":
+        return Count(self.calls - other.calls, self.failed - other.failed, self.moved_on - other.moved_on)
 
 
 NONE = Count()
@@ -89,17 +92,23 @@ def healths(view: View, keys: Keys) -> list[Health]:
     figures = sorted(keys_by_hour(view.pool_ids, since=hours[0], now=view.now), key=attrgetter("hour"))
     counts: dict[int, dict[datetime, Count]] = {}
     newest: dict[int, KeyFigures] = {}
+    teams: dict[tuple[int, datetime], Count] = {}
     for row in figures:
         per_hour = counts.setdefault(row.upstream_key_id, {})
         per_hour[row.hour] = per_hour.get(row.hour, NONE) + Count(row.attempts, row.failed, row.moved_on)
         newest[row.upstream_key_id] = row
+        team = (row.tenant_id, row.hour)
+        teams[team] = teams.get(team, NONE) + Count(row.attempts, row.failed, row.moved_on)
     shown = sorted(counts, key=lambda key: -sum(one.calls for one in counts[key].values()))[:KEYS_MAX]
     chips = _chips(view, keys)
     places = list(dict.fromkeys([*((newest[key].tenant_id, newest[key].upstream) for key in shown), *chips]))
     found = []
     for place in places:
         owned = [key for key, row in newest.items() if (row.tenant_id, row.upstream) == place]
-        strips = [_strip(view, newest[key], hours, counts, _peers(newest, key)) for key in shown if key in owned]
+        strips = [
+            _strip(view, newest[key], hours, counts, Peers(teams, [peer for peer in owned if peer != key]))
+            for key in shown if key in owned
+        ]  # fmt: skip
         total = sum((one for key in owned for one in counts[key].values()), NONE)
         found.append(
             Health(
@@ -126,16 +135,10 @@ def _totals(keys: Sequence[int], total: Count, first: datetime) -> list[Text]:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Whom a key is compared with: in failures with all keys of its team, in calls with those of its upstream."""
+    """Whom a key is compared with: in failures with its whole team by hour, in calls with the keys of its upstream."""
 
-    team: Sequence[int]
+    teams: Mapping[tuple[int, datetime], Count]
     upstream: Sequence[int]
-
-
-def _peers(newest: Mapping[int, KeyFigures], key: int) -> Peers:
-    own = newest[key]
-    team = [pk for pk, row in newest.items() if pk != key and row.tenant_id == own.tenant_id]
-    return Peers(team, [pk for pk in team if newest[pk].upstream == own.upstream])
 
 
 def _chips(view: View, keys: Keys) -> dict[tuple[int, str], list[SafeString]]:
@@ -160,11 +163,12 @@ def _chips(view: View, keys: Keys) -> dict[tuple[int, str], list[SafeString]]:
 def _strip(
     view: View, row: KeyFigures, hours: Sequence[datetime], counts: Mapping[int, Mapping[datetime, Count]], peers: Peers
 ) -> Strip:
-    key = row.upstream_key_id
-    cells = [
-        _cell(view, key, hour, counts[key].get(hour, NONE), Others(*(_at(counts, each, hour) for each in
-              (peers.team, peers.upstream)))) for hour in hours
-    ]  # fmt: skip
+    key, cells = row.upstream_key_id, []
+    for hour in hours:
+        own = counts[key].get(hour, NONE)
+        team = peers.teams.get((row.tenant_id, hour), NONE) - own
+        beside = [counts[peer].get(hour, NONE) for peer in peers.upstream] if own.calls else []
+        cells.append(_cell(view, key, hour, own, Others(team, beside)))
     return Strip(
         name=row.upstream_key,
         url=reverse("admin:keys_upstreamkey_change", args=[key]),
@@ -175,24 +179,20 @@ def _strip(
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What the peers did in the same hour, key by key; only keys that were used."""
+    """What the peers did in the same hour: those of the team together, those of the upstream key by key."""
 
-    team: Sequence[Count]
+    team: Count
     upstream: Sequence[Count]
-
-
-def _at(counts: Mapping[int, Mapping[datetime, Count]], keys: Iterable[int], hour: datetime) -> list[Count]:
-    return [counts[key].get(hour, NONE) for key in keys]
 
 
 def _cell(view: View, key: int, hour: datetime, own: Count, others: Others) -> Cell:
     local = f"{hour.astimezone(view.zone):%H:00}"
     if not own.calls:
         return Cell(local, -1, _("%(hour)s: no calls") % {"hour": local}, "", fails=False, takes=False)
+    fails, takes = is_failing(own, others.team), is_taking(own, others.upstream)
     text = ngettext("%(hour)s: %(calls)s call", "%(hour)s: %(calls)s calls", own.calls)
     if own.failed:
         text += ", " + _("%(failed)s failed (%(rate)s), after %(moved)s another key was tried")
-    fails, takes = is_failing(own, sum(others.team, NONE)), is_taking(own, others.upstream)
     if fails:
         text += " · " + _("fails three times as often as the others")
     if takes:
