@@ -26,7 +26,8 @@ def result_words(result: ProbeResult, upstream: Upstream | None = None) -> tuple
         found = words % {"n": n, "ms": result.ms} + names
         if not missing:
             return messages.SUCCESS, found
-        return messages.WARNING, f"{found}; {_('not among them: %(names)s') % {'names': listing(missing, '')}}"
+        gone = _("not among them: %(names)s") % {"names": listing(missing, "")}
+        return messages.WARNING, f"{found}; {gone}"
     status = f" (HTTP {outcome.status})" if outcome.status else ""
     return messages.ERROR, f"{cause_words(outcome.cause.value)}{status}: {outcome.message or outcome.evidence}"
 

@@ -137,7 +137,7 @@ def _rotate(page: TenantScopedAdmin, request: HttpRequest, form: RotateForm, res
     if result is not None:
         note_probe(key=row, result=result, now=form.moment)
         level, found = result_words(result, row.upstream)
-        words += f" {_('The test says: %(found)s.') % {'found': found}}"
+        words += " " + _("The test says: %(found)s.") % {"found": found}
     if until is not None:
         words += " " + _("The old one, …%(tail)s, is kept.") % {"tail": old_tail}
     messages.add_message(request, level, words)
