@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from billing.chain import skip_words
 from keys.models import UpstreamKey
@@ -174,9 +175,11 @@ def _load(one: Mapping[str, Any]) -> list[str]:
     if one["half_open"]:
         parts.append(_("half open: one call goes first"))
     if one["in_flight"]:
-        parts.append(_("%(n)s calls in flight") % {"n": one["in_flight"]})
+        n = one["in_flight"]
+        parts.append(ngettext("%(n)s call in flight", "%(n)s calls in flight", n) % {"n": n})
     if one["calls_left"] is not None:
-        parts.append(_("its caps leave %(n)s calls") % {"n": one["calls_left"]})
+        n = one["calls_left"]
+        parts.append(ngettext("its caps leave %(n)s call", "its caps leave %(n)s calls", n) % {"n": n})
     late = {"low water": _("behind the others: low on credit or limits"), "slow": _("behind the others: slow")}
     return [*parts, *(late[why] for why in one["last_for"])]
 
