@@ -31,7 +31,7 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
 # The same in both languages: names of products, fields and standards.
 NAMES = {
     *("Anthropic", "Gemini", "OpenAI chat", "OpenAI responses", "Pointsman", "SHA-256", "webhook"),
-    *("max tokens", "max_tokens is %(items)s"),
+    *("max tokens", "max_tokens is %(items)s", "%(why)s.", "%(auth)s; %(permission)s."),
 }
 UNSEEN = re.compile(r"<(script|style|code|pre)\b.*?</\1>|<[^>]*>", re.DOTALL)
 TITLES = re.compile(r'(?:title|aria-label|placeholder|alt|data-label|data-done)="([^"]*)"')
