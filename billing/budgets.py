@@ -38,6 +38,7 @@ REFRESH_S = 10.0
 ALERT_S = 2.0
 SIZES_S = 60.0
 FORGET_S = 3600.0
+LOOKS_MOST, LOOK_PAUSE_S = 20, 0.05
 _TICK_S = 1.0
 _ZERO = Decimal(0)
 
@@ -93,7 +94,7 @@ class Budgets:
         if answer.unknown:
             async with self._loading:
                 answer = await self._load_and_ask(request)
-        if answer.granted:
+        if answer.granted or answer.unknown:  # not known after all: the next look at the ledger corrects it
             return Granted(closed_accounts(request, answer.refused))
         self._held.pop(ask.request_id, None)
         return _refusal(ask, claims, answer)
@@ -185,11 +186,22 @@ class Budgets:
         return held != before or bool(held.in_flight and now - at >= reserved.RENEW_EVERY)
 
     async def _load_and_ask(self, request: ReserveRequest) -> ReserveAnswer:
+        """Look at the ledger for what is not known, and ask again.
+
+        Of several processes that look at once the newest look counts: the others wait for it, and look again.
+        """
         answer = await self.store.reserve(request, self._clock())
-        for scope in answer.unknown:
-            # While the database is down serving goes on from nothing spent; the next look corrects it.
-            await self._look(scope, otherwise=_ZERO)
-        return await self.store.reserve(request, self._clock()) if answer.unknown else answer
+        for _ in range(LOOKS_MOST):
+            if not answer.unknown:
+                break
+            for scope in answer.unknown:
+                # While the database is down serving goes on from nothing spent; the next look corrects it.
+                await self._look(scope, otherwise=_ZERO)
+            answer = await self.store.reserve(request, self._clock())
+            if answer.unknown:
+                await asyncio.sleep(LOOK_PAUSE_S)
+                answer = await self.store.reserve(request, self._clock())
+        return answer
 
     async def _look(self, scope: str, otherwise: Decimal | None = None) -> None:
         known = self._known[scope]

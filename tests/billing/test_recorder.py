@@ -174,7 +174,7 @@ class TestDatabaseAway:
             await asyncio.gather(*(recorder.write(one) for one in made))
             lost = recorder.healthy, recorder.writable, Spool(folder).waiting()
             await asyncio.to_thread(in_thread, away)
-            await until(lambda: not Spool(folder).waiting())
+            await until(lambda: recorder.healthy and not Spool(folder).waiting())
             return lost, recorder.healthy
 
         assert run(folder, work) == ((False, True, True), True)

@@ -8,10 +8,11 @@ from decimal import Decimal
 import pytest
 from django.db import connection
 
+from billing import budgets as budgets_module
 from billing.budgets import Budgets
 from billing.core.budget import Held
 from billing.core.pricing import PriceBook
-from billing.core.reserving import Ask
+from billing.core.reserving import Ask, Granted
 from billing.models import Budget, BudgetReserved
 from billing.reserved import reserved_now, save
 from billing.spent import info_of
@@ -134,6 +135,36 @@ def test_a_gateway_process_keeps_the_copy(clean_database):
 
     at = [NOON + timedelta(seconds=second) for second in (2, 4, 14)]
     assert asyncio.run(main()) == [[(3, 2, at[0])], [(2, 1, at[1])], [(2, 1, at[1])], [(2, 1, at[2])], []]
+
+
+class Overtaken(EmbeddedReservations):
+    """A shared store in which another process looks at the ledger too: so many of our looks come to nothing."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.left = times
+
+    async def load(self, scope, spent, mark, now):
+        self.left -= 1
+        if self.left < 0:
+            await super().load(scope, spent, mark, now)
+
+
+@pytest.mark.parametrize(("times", "left"), [(0, -1), (1, -1), (3, -1), (1000, 996)])
+def test_a_look_at_the_ledger_that_another_overtakes_is_done_again(clean_database, monkeypatch, times, left):
+    monkeypatch.setattr(budgets_module, "LOOKS_MOST", 4)
+    monkeypatch.setattr(budgets_module, "LOOK_PAUSE_S", 0)
+    budget = factories.BudgetFactory(line=None, amount=10, hard=True)
+    info = info_of(Budget.objects.select_related("tenant").get(pk=budget.pk))
+
+    async def main():
+        store = Overtaken(times)
+        budgets = Budgets(store, ThreadPoolExecutor(1), lambda: NOON)
+        answer = await budgets.reserve(Ask("r1", info.tenant_id, NOON, "USD", ((info, D(1)),)), PriceBook())
+        await budgets.close()
+        return answer, store.left
+
+    assert asyncio.run(main()) == (Granted(), left)
 
 
 def in_thread(work):
