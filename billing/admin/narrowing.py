@@ -13,6 +13,8 @@ from django.utils.translation import gettext_lazy
 
 from billing.kinds import ATTEMPTS, RECORDS, of_model
 from billing.models.fields import MoneySum
+from keys.core.outcome import Cause
+from keys.standing import cause_words
 from tenants.models import BusinessLine
 from tenants.scoping import EVERYONE, reach_of, scoped
 
@@ -81,6 +83,31 @@ class AttemptKinds(_Kinds):
             ("failed", _("failed by the key")),
             ("moved_on", _("followed by another key")),
         ]
+
+
+class _Known(admin.SimpleListFilter):
+    """The values that a column may have, by heart: Django's own filter would read the whole table for them."""
+
+    values: tuple[str, ...] = ()
+
+    def lookups(self, _request: HttpRequest, _model_admin: Any) -> list[tuple[str, str]]:
+        return [(value, cause_words(value)) for value in self.values]
+
+    def queryset(self, _request: HttpRequest, queryset: Any) -> Any:
+        value = self.value()
+        return queryset.filter(**{str(self.parameter_name): value}) if value in self.values else queryset
+
+
+class OutcomeFilter(_Known):
+    title = gettext_lazy("outcome")
+    parameter_name = "outcome"
+    values = tuple(cause.value for cause in Cause)
+
+
+class SkippedFilter(_Known):
+    title = gettext_lazy("skipped")
+    parameter_name = "skipped"
+    values = ("cooling", "dead", "busy", "model", "context", "quota")
 
 
 class ModelFilter(admin.SimpleListFilter):

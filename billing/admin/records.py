@@ -10,7 +10,15 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from billing.admin.narrowing import AttemptKinds, LineFilter, ModelFilter, RecordKinds, totals
+from billing.admin.narrowing import (
+    AttemptKinds,
+    LineFilter,
+    ModelFilter,
+    OutcomeFilter,
+    RecordKinds,
+    SkippedFilter,
+    totals,
+)
 from billing.admin.periods import PeriodFilter
 from billing.admin.searching import found
 from billing.adminmoney import amount, tokens
@@ -175,7 +183,7 @@ def _usage(row: RequestRecord) -> list[tuple[str, SafeString]]:
 class AttemptAdmin(ReadOnlyAdmin):
     list_display = ("record", "n", "upstream", "upstream_key", "result", "status", "ms", "first_content_ms", "paid")
     list_select_related = ("record",)
-    list_filter = (AttemptKinds, "outcome", "skipped")
+    list_filter = (AttemptKinds, OutcomeFilter, SkippedFilter)
     sortable_by = ()  # as above
     extra_lookups = frozenset(
         {"record__id__exact", "upstream_key_id", "upstream_key_id__in", "record__created__gte", "record__created__lt"}

@@ -20,7 +20,7 @@ from keys.core.state import Status
 from tenants.adminchips import chip
 
 HOURS = 24
-KEYS_MAX = 40
+KEYS_MAX = 24
 FACTOR = 3
 CALLS_MIN = 5  # fewer tell nothing
 LEVELS = (0.0, 0.02, 0.05, 0.15, 0.4)  # a cell's level is how many of these its rate exceeds
