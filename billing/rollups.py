@@ -84,7 +84,7 @@ def roll_up(*, now: datetime) -> int:
         mark = RollupMark(pk=1, done_until=floor(first or now), ledger_id=newest)
         mark.save()
     first = hour = floor(mark.done_until) - AGAIN
-    late, made = sorted(one for one in late_hours(mark, newest) if one < first), 0
+    late, made = sorted(one for one in late_hours(mark, newest) | _miscounted(first) if one < first), 0
     for dirty in late:
         rebuild_hour(dirty)
         made += 1
