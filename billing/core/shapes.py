@@ -86,7 +86,7 @@ _GEMINI: Mapping[str, _Paths] = {
     "cached": _paths("cachedContentTokenCount", "cached_content_token_count"),
     "reasoning": _paths("thoughtsTokenCount", "thoughts_token_count"),
 }
-_OPENING_EVENTS = frozenset({"message_start", "response.created", "response.queued", "response.in_progress"})
+_OPENING_EVENTS = ("message_start", "response.created", "response.queued", "response.in_progress")
 
 
 @dataclass(frozen=True, slots=True)

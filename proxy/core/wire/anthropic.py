@@ -44,7 +44,7 @@ def _kind_of(payload: Payload) -> Kind:
 
 
 def _kind_of_block(block: object) -> Kind:
-    if isinstance(block, dict) and block.get("type") in {"text", "thinking"} and not any_substance(block):
+    if isinstance(block, dict) and block.get("type") in ("text", "thinking") and not any_substance(block):
         return Kind.QUIET
     return Kind.CONTENT
 

@@ -90,13 +90,15 @@ def _user(metadata: Body, drops: Drops) -> str | None:
 
 
 def _reasoning(thinking: Body, output: Body) -> Reasoning | None:
-    kind, effort = thinking.get("type"), output.get("effort")
-    visible = {"summarized": True, "omitted": False}.get(thinking.get("display") or "")
+    kind, effort = thinking.get("type"), checks.word_at(output, "effort", "output_config.effort")
+    display = checks.word_at(thinking, "display", "thinking.display")
+    visible = {"summarized": True, "omitted": False}.get(display or "")
     match kind:
         case "disabled":
             return Reasoning("none")
         case "enabled":
-            return Reasoning(effort, thinking.get("budget_tokens"), visible is not False)
+            budget = checks.number_at(thinking, "budget_tokens", "thinking.budget_tokens")
+            return Reasoning(effort, budget, visible is not False)
         case None:
             return Reasoning(effort) if effort else None
         case _:
@@ -209,7 +211,7 @@ class _Conversation:
         if block["type"] == "redacted_thinking":
             return redacted(block)
         mark = block.get("signature")
-        if mark in signatures.PLACEHOLDERS:
+        if signatures.is_placeholder(mark):
             self._drops.add("messages.signature")
         return Thinking(str(block.get("thinking") or ""), signatures.read(mark, Dialect.ANTHROPIC))
 
@@ -259,7 +261,7 @@ def citations(block: Body) -> tuple[Citation, ...]:
     """The web sources of a text block; places in the client's own documents mean nothing elsewhere."""
     return tuple(
         Citation(mark["url"], mark.get("title") or "", mark.get("cited_text") or "")
-        for mark in block.get("citations") or []
+        for mark in checks.list_at(block, "citations")
         if isinstance(mark, dict) and isinstance(mark.get("url"), str)
     )
 

@@ -21,11 +21,15 @@ _KINDS: Final = ("image", "audio", "video")
 
 def list_at(body: Mapping[str, Any], name: str, at: str = "") -> list[Any]:
     """A list, [] when absent or null."""
-    value = body.get(name)
+    return list_in(body.get(name), at or name)
+
+
+def list_in(value: Any, at: str) -> list[Any]:
+    """A list, [] for null."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise Untranslatable(at or name, "must be a list")
+        raise Untranslatable(at, "must be a list")
     return value
 
 
@@ -44,10 +48,19 @@ def object_at(body: Mapping[str, Any], name: str, at: str = "") -> Body:
 
 def text_at(body: Mapping[str, Any], name: str, at: str) -> str:
     """A text that must be there."""
-    value = body.get(name)
+    return text_in(body.get(name), at)
+
+
+def text_in(value: Any, at: str) -> str:
+    """A text."""
     if not isinstance(value, str):
         raise Untranslatable(at, "must be a text")
     return value
+
+
+def word_at(body: Mapping[str, Any], name: str, at: str = "") -> str | None:
+    """A text, None when absent or null."""
+    return None if body.get(name) is None else text_at(body, name, at or name)
 
 
 def number_at(body: Mapping[str, Any], name: str, at: str = "") -> Any:

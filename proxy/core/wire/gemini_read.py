@@ -117,17 +117,20 @@ def _format(config: Body) -> Format | None:
 def _choice(body: Body) -> ToolChoice | None:
     config = camel(checks.object_at(camel(checks.object_at(body, "toolConfig")), "functionCallingConfig"))
     mode = _MODES.get(str(config.get("mode") or ""))
-    return ToolChoice(mode, tuple(config.get("allowedFunctionNames") or ())) if mode else None
+    at = "toolConfig.functionCallingConfig.allowedFunctionNames"
+    names = [checks.text_in(name, at) for name in checks.list_at(config, "allowedFunctionNames", at)]
+    return ToolChoice(mode, tuple(names)) if mode else None
 
 
 def _tools(value: Any, drops: Drops) -> list[Tool]:
     found = []
-    for index, given in enumerate([value] if isinstance(value, dict) else value or []):
+    for index, given in enumerate(_entries(value, "tools")):
         entry = camel(checks.object_in(given, f"tools[{index}]"))
         for name in entry:
             if name != "functionDeclarations":
                 drops.add(f"tools.{name}")  # hosted tools
-        for place, declared in enumerate(entry.get("functionDeclarations") or []):
+        declarations = checks.list_at(entry, "functionDeclarations", f"tools[{index}].functionDeclarations")
+        for place, declared in enumerate(declarations):
             at = f"tools[{index}].functionDeclarations[{place}]"
             function = camel(checks.object_in(declared, at))
             drops.extend(function, _DECLARATION, "tools.functionDeclarations.")
@@ -135,6 +138,11 @@ def _tools(value: Any, drops: Drops) -> list[Tool]:
             clean = checks.clean_schema(schema, f"{at}.parameters", drops)
             found.append(Tool(checks.text_at(function, "name", f"{at}.name"), function.get("description") or "", clean))
     return found
+
+
+def _entries(value: Any, at: str) -> list[Any]:
+    """A list, or the one thing that stands in its place."""
+    return [value] if isinstance(value, dict) else checks.list_in(value, at)
 
 
 class _Contents:
@@ -168,9 +176,8 @@ class _Contents:
         return found
 
     def _parts(self, content: Body, at: str) -> list[Part]:
-        given = content.get("parts")
         found = []
-        for index, entry in enumerate([given] if isinstance(given, dict) else given or []):
+        for index, entry in enumerate(_entries(content.get("parts"), f"{at}.parts")):
             where = f"{at}.parts[{index}]"
             part = self._part(camel(checks.object_in(entry, where)), where)
             if part is not None:
@@ -179,7 +186,7 @@ class _Contents:
 
     def _part(self, part: Body, at: str) -> Part | None:
         mark = part.get("thoughtSignature")
-        if mark in signatures.PLACEHOLDERS:
+        if signatures.is_placeholder(mark):
             self._drops.add("contents.thoughtSignature")
         signature = signatures.read(mark, Dialect.GEMINI)
         found: Part | None = None
@@ -213,7 +220,7 @@ class _Contents:
 
     def _result(self, result: Body, at: str) -> ToolResult:
         name = checks.text_at(result, "name", f"{at}.functionResponse.name")
-        given = result.get("id")
+        given = checks.word_at(result, "id", f"{at}.functionResponse.id")
         matching = [call for call in self._open if (call.id == given if given else call.name == name)]
         if matching:
             self._open.remove(matching[0])
@@ -221,7 +228,7 @@ class _Contents:
         response = result.get("response")
         failed = isinstance(response, dict) and set(response) == {"error"}
         parts: list[Text | Media] = [Text(_said(response))]
-        for index, inner in enumerate(result.get("parts") or []):
+        for index, inner in enumerate(checks.list_at(result, "parts", f"{at}.functionResponse.parts")):
             where = f"{at}.functionResponse.parts[{index}]"
             parts.append(media(camel(checks.object_in(inner, where)), where))
         return ToolResult(call_id, name, tuple(parts), failed)
@@ -246,7 +253,7 @@ def media(part: Body, at: str) -> Media:
     """Inline data, or a file at a public address."""
     if "inlineData" in part:
         blob = camel(checks.object_in(part["inlineData"], f"{at}.inlineData"))
-        media_type = blob.get("mimeType")
+        media_type = checks.word_at(blob, "mimeType", f"{at}.inlineData.mimeType")
         data = _standard(checks.text_at(blob, "data", f"{at}.inlineData.data"))
         kind = checks.kind_of_type(media_type)
         return Media(kind, media_type, data, name=blob.get("displayName"), at=f"{at}.inlineData")
@@ -256,5 +263,5 @@ def media(part: Body, at: str) -> Media:
     uri = checks.text_at(file, "fileUri", f"{at}.fileData.fileUri")
     if not uri.startswith(("http://", "https://")) or "generativelanguage.googleapis.com" in uri:
         raise Untranslatable(f"{at}.fileData.fileUri", "names a file that lives at another provider; send its data")
-    media_type = file.get("mimeType") or checks.type_of_name(uri)
+    media_type = checks.word_at(file, "mimeType", f"{at}.fileData.mimeType") or checks.type_of_name(uri)
     return Media(checks.kind_of_type(media_type), media_type, url=uri, at=f"{at}.fileData")

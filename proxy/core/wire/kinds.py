@@ -20,6 +20,9 @@ class Kind(StrEnum):
 
 Payload = dict[str, Any]
 
+# What reading an upstream's members comes to when they are of other types than its dialect's, or hold half a character.
+MISSHAPEN: Final = (AttributeError, TypeError, UnicodeEncodeError)
+
 # Texts that some relays send as data to keep the line open; no SDK could read them.
 _QUIET_TEXTS: Final = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat"})
 _ANSWER_MEMBERS: Final = ("choices", "candidates", "content", "output", "response", "type", "id")
@@ -45,7 +48,7 @@ def opened(event: Event) -> Payload | Kind:
         return Kind.ERROR
     if not isinstance(payload, dict):
         return Kind.CONTENT
-    return Kind.QUIET if payload.get("type") in {"ping", "keepalive"} else payload
+    return Kind.QUIET if payload.get("type") in ("ping", "keepalive") else payload
 
 
 def is_error(payload: Any) -> bool:

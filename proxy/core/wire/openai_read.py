@@ -169,8 +169,8 @@ def call(entry: Body, at: str) -> ToolCall:
 
 def _thinking(message: Body) -> list[Thinking]:
     """Thoughts: OpenRouter's `reasoning_details` first (they are signed), else the plain text."""
-    details = message.get("reasoning_details")
-    found = [thought for entry in details or [] if isinstance(entry, dict) and (thought := _detail(entry)) is not None]
+    details = checks.list_at(message, "reasoning_details")
+    found = [thought for entry in details if isinstance(entry, dict) and (thought := _detail(entry)) is not None]
     text = message.get("reasoning_content") or message.get("reasoning")
     return found or ([Thinking(text)] if isinstance(text, str) and text else [])
 
@@ -275,8 +275,9 @@ def tool_choice(value: Any, drops: Drops) -> ToolChoice | None:
         case "required":
             return ToolChoice("any")
         case {"type": "allowed_tools"}:
-            allowed = value.get("allowed_tools", value)
-            names = tuple(_name(tool) for tool in allowed.get("tools") or [] if isinstance(tool, dict))
+            allowed = checks.object_in(value.get("allowed_tools", value), "tool_choice.allowed_tools")
+            tools = checks.list_at(allowed, "tools", "tool_choice.tools")
+            names = tuple(_name(tool) for tool in tools if isinstance(tool, dict))
             mode = "any" if allowed.get("mode") == "required" else "auto"
             return ToolChoice(mode, tuple(name for name in names if name))
         case {"type": "function" | "custom"}:
@@ -295,8 +296,8 @@ def _name(tool: Body) -> str:
 def _reasoning(body: Body) -> Reasoning | None:
     """OpenAI's effort, OpenRouter's `reasoning`, DeepSeek's `thinking`."""
     nested = checks.object_at(body, "reasoning")
-    effort = body.get("reasoning_effort") or nested.get("effort")
-    budget = nested.get("max_tokens")
+    effort = checks.word_at(body, "reasoning_effort") or checks.word_at(nested, "effort", "reasoning.effort")
+    budget = checks.number_at(nested, "max_tokens", "reasoning.max_tokens")
     switch = checks.object_at(body, "thinking").get("type")
     if nested.get("enabled") is False or switch == "disabled":
         effort = "none"

@@ -7,7 +7,7 @@ from keys.core.dialect import Dialect
 from proxy.core.sse import Event
 from proxy.core.wire import anthropic, gemini, openai, responses
 from proxy.core.wire.jsontext import loads
-from proxy.core.wire.kinds import Kind, Payload, is_error, opened
+from proxy.core.wire.kinds import MISSHAPEN, Kind, Payload, is_error, opened
 
 __all__ = [
     "KEEPALIVE",
@@ -45,8 +45,14 @@ _HAS_CONTENT: Final[dict[Dialect, Callable[[Payload], bool]]] = {
 
 
 def kind(dialect: Dialect, event: Event) -> Kind:
-    """Say what a stream event means. A scan for the common deltas, a parse for the rest."""
-    return _KINDS[dialect](event)
+    """Say what a stream event means. A scan for the common deltas, a parse for the rest.
+
+    What has the wrong shape for its dialect is an error: no SDK could read it.
+    """
+    try:
+        return _KINDS[dialect](event)
+    except MISSHAPEN:
+        return Kind.ERROR
 
 
 def has_content(dialect: Dialect, payload: Any) -> bool:
@@ -56,7 +62,10 @@ def has_content(dialect: Dialect, payload: Any) -> bool:
     """
     if isinstance(payload, list):
         return any(has_content(dialect, part) for part in payload)
-    return isinstance(payload, dict) and _HAS_CONTENT[dialect](payload)
+    try:
+        return isinstance(payload, dict) and _HAS_CONTENT[dialect](payload)
+    except MISSHAPEN:
+        return False
 
 
 def event_payload(event: Event) -> Payload | None:

@@ -174,12 +174,15 @@ def _call(item: Body, at: str) -> ToolCall:
 
 
 def _thinking(item: Body) -> list[Part]:
-    texts = [part.get("text") or "" for part in item.get("summary") or [] if isinstance(part, dict)]
-    if not texts:
-        texts = [part.get("text") or "" for part in item.get("content") or [] if isinstance(part, dict)]
+    texts = _texts(item, "summary") or _texts(item, "content")
     signature = signatures.read(item.get("encrypted_content"), Dialect.RESPONSES)
     text = "\n\n".join(texts)
     return [Thinking(text, signature)] if text or signature else []
+
+
+def _texts(item: Body, name: str) -> list[str]:
+    parts = checks.list_at(item, name, f"input.{name}")
+    return [checks.word_at(part, "text", f"input.{name}.text") or "" for part in parts if isinstance(part, dict)]
 
 
 def content(value: Any, at: str) -> list[Part]:
@@ -197,7 +200,7 @@ def _part(part: Body, at: str) -> Part:
     cache = checks.cache_mark(part)
     match part.get("type"):
         case "input_text" | "output_text" | "text":
-            marks = (checks.url_citation(mark) for mark in part.get("annotations") or [])
+            marks = (checks.url_citation(mark) for mark in checks.list_at(part, "annotations", f"{at}.annotations"))
             citations: tuple[Citation, ...] = tuple(mark for mark in marks if mark is not None)
             return Text(checks.text_at(part, "text", f"{at}.text"), cache, citations)
         case "refusal":
@@ -249,9 +252,10 @@ def _tools(entries: list[Any], drops: Drops) -> list[Tool]:
 
 
 def _reasoning(value: Body) -> Reasoning | None:
-    if not value.get("effort") and not value.get("summary"):
+    effort = checks.word_at(value, "effort", "reasoning.effort")
+    if not effort and not value.get("summary"):
         return None
-    return Reasoning(value.get("effort"), None, True if value.get("summary") else None)
+    return Reasoning(effort, None, True if value.get("summary") else None)
 
 
 def _format(value: Body) -> Format | None:

@@ -37,9 +37,14 @@ def show(signature: Signature, client: Dialect) -> str:
     return base64.b64encode(text.encode()).decode() if client is Dialect.GEMINI else text
 
 
+def is_placeholder(text: object) -> bool:
+    """Whether a client says that it has no signature."""
+    return isinstance(text, str) and text in PLACEHOLDERS
+
+
 def read(text: object, client: Dialect) -> Signature | None:
     """The signature a client sent back; None when it is none, or only a placeholder."""
-    if not isinstance(text, str) or not text or text in PLACEHOLDERS:
+    if not isinstance(text, str) or not text or is_placeholder(text):
         return None
     opened = _opened(text) if client is Dialect.GEMINI else text
     letter = opened[len(_ENVELOPE) : len(_ENVELOPE) + 1]

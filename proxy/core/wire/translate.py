@@ -22,6 +22,7 @@ from proxy.core.wire import (
 from proxy.core.wire.custom import without_custom
 from proxy.core.wire.form import Answer, Body, BrokenAnswer, Drops, Request, Untranslatable
 from proxy.core.wire.gemini import unwrapped
+from proxy.core.wire.kinds import MISSHAPEN
 from proxy.core.wire.traits import Traits, traits_of
 
 __all__ = [
@@ -101,6 +102,8 @@ def answer_to_form(dialect: Dialect, payload: Body, *, seed: str) -> Answer:
         return _READ_ANSWER[dialect](payload)
     except Untranslatable as problem:
         raise BrokenAnswer(str(problem)) from problem
+    except MISSHAPEN as problem:
+        raise BrokenAnswer("the answer has not the shape of its dialect") from problem
 
 
 def answer_from_form(dialect: Dialect, answer: Answer, request: Request, *, model: str, created: int) -> Body:
@@ -109,4 +112,7 @@ def answer_from_form(dialect: Dialect, answer: Answer, request: Request, *, mode
     `model` is the name the client knows. `created` (unix seconds) is used when the upstream does not tell.
     """
     answer = replace(answer, model=model, created=answer.created or created)
-    return _WRITE_ANSWER[dialect](answer, request)
+    try:
+        return _WRITE_ANSWER[dialect](answer, request)
+    except MISSHAPEN as problem:
+        raise BrokenAnswer("the answer has not the shape of its dialect") from problem

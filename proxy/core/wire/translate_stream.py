@@ -11,7 +11,7 @@ from proxy.core.wire.deltas import Begin, Broken, Delta, Finish, PartDelta, Part
 from proxy.core.wire.faults import FaultContext, error_event
 from proxy.core.wire.form import BrokenAnswer, Request, Stop
 from proxy.core.wire.gemini_stream import GeminiReader, GeminiWriter
-from proxy.core.wire.kinds import Kind, is_error
+from proxy.core.wire.kinds import MISSHAPEN, Kind, is_error
 from proxy.core.wire.openai_stream import OpenAIReader, OpenAIWriter
 from proxy.core.wire.reading import KEEPALIVE, event_payload, has_usage, kind
 from proxy.core.wire.responses_stream_read import ResponsesReader
@@ -85,10 +85,11 @@ class StreamTranslator:
             return []
         self._ended = self._ended or payload.get("type") == "message_stop"
         try:
-            deltas = self._reader.feed(payload)
+            return [out for delta in self._reader.feed(payload) for out in self._take(delta)]
         except BrokenAnswer as problem:
-            deltas = [Broken(str(problem))]
-        return [out for delta in deltas for out in self._take(delta)]
+            return self._take(Broken(str(problem)))
+        except MISSHAPEN:
+            return self._take(Broken("an event has not the shape of its dialect"))
 
     def _keepalive(self, event: Event) -> list[bytes]:
         beat = KEEPALIVE[self._target]
