@@ -103,7 +103,7 @@ def _gemini_model(name: str) -> dict[str, Any]:
 
 
 async def _one_request(admitted: Admitted, request_id: str, runtime: Runtime) -> Mapping[str, Any]:
-    running = runtime.calls.get(request_id)
+    running = runtime.running(request_id)
     if running is not None and running.admitted.line.id == admitted.line.id:
         return _running(running, runtime)
     found = await asyncio.get_running_loop().run_in_executor(
@@ -143,7 +143,7 @@ def _running(call: Call, runtime: Runtime) -> Mapping[str, Any]:
         "duration_ms": call.elapsed_ms(runtime.clock()),
         "first_content_ms": call.ending.first_content_ms,
         "session": call.session,
-        "replay_of": None,
+        "replay_of": call.replay_of or None,
         "usage": None,
         "charge": None,
         "refusal": None,

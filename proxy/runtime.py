@@ -65,6 +65,12 @@ class Runtime:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = timezone.now
 
+    def running(self, request_id: str) -> Call | None:
+        """Return a call that is under way here, also one that waits for another's answer."""
+        seated = (seat.call for flight in self.flights.values() for seat in flight.seats)
+        waiting = (call for call in seated if call.received.request_id == request_id and not call.ending.recorded)
+        return self.calls.get(request_id) or next(waiting, None)
+
     def note(self, changes: tuple[Change, ...], request_id: str = "") -> None:
         """Write key events and alerts for state changes, off the request's path."""
         real = [change for change in changes if change.changed]

@@ -51,6 +51,10 @@ class TestInFlight:
                 assert b"one " in first
                 assert b"one " in seen
                 assert records(world) == []
+                told = [gateway.get(world, f"/v1/requests/{request_id_of(got)}").json() for got in (one, two)]
+                assert [(row["status"], row["replay_of"]) for row in told] == [
+                    ("running", None), ("running", request_id_of(one)),
+                ]  # fmt: skip
                 gate.open()
                 assert seen + b"".join(followed) == first + b"".join(parts)
         assert (len(up.requests), len(records(world))) == (1, 2)
