@@ -42,7 +42,8 @@ def chain_of(record: RequestRecord, attempts: Sequence[Attempt]) -> list[ChainRo
 def _row(attempt: Attempt, whole: int) -> ChainRow:
     if attempt.skipped:
         word = _("skipped: %(why)s") % {"why": skip_words(attempt.skipped)}
-        return ChainRow(attempt, chip("off", word), attempt.reason or attempt.message, None, None, None, "off")
+        why = cause_words(attempt.reason) or attempt.message
+        return ChainRow(attempt, chip("off", word), why, None, None, None, "off")
     tone = tone_of(attempt.outcome)
     began, queued = attempt.started_ms, attempt.queued_ms
     tick = None
@@ -85,6 +86,18 @@ def skip_words(skipped: str) -> str:
         "quota": _("quota used up"),
     }
     return words.get(skipped, skipped)
+
+
+def session_words(session: str) -> str:
+    """Return how a request's conversation was treated; an unknown value as it is."""
+    words = {
+        "none": _("no conversation"),
+        "new": _("begins a conversation"),
+        "turn": _("kept on its key: the turn was not over"),
+        "cache": _("kept on its key: its prompt cache is warm"),
+        "repinned": _("moved to another key"),
+    }
+    return words.get(session, session)
 
 
 def _share(ms: int, whole: int) -> Decimal:

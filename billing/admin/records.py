@@ -22,7 +22,7 @@ from billing.admin.narrowing import (
 from billing.admin.periods import PeriodFilter
 from billing.admin.searching import found
 from billing.adminmoney import amount, tokens
-from billing.chain import chain_of
+from billing.chain import chain_of, session_words, skip_words
 from billing.models import Attempt, RequestRecord
 from billing.selectors import explained
 from keys.standing import cause_words
@@ -100,6 +100,7 @@ class RequestRecordAdmin(ReadOnlyAdmin):
                 "state": status_chip(row),
                 "mark": charge_mark(row),
                 "chain": chain_of(row, attempts),
+                "session": session_words(row.session),
                 "original": self._original(request, row),
                 "json": _json(explained(row, attempts)),
                 "decision_json": _json(row.decision),
@@ -136,8 +137,11 @@ class RequestRecordAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("ending"))
     def state(self, row: RequestRecord) -> SafeString:
         if row.status == RequestRecord.Status.FINISHED:
+            said = _("the earlier answer again") if row.replay_of else ""
+        else:
+            said = " · ".join(filter(None, (str(row.http_status or ""), row.error_code)))
+        if not said:
             return status_chip(row)
-        said = " · ".join(filter(None, (str(row.http_status or ""), row.error_code)))
         return format_html("{}<br><small>{}</small>", status_chip(row), said)
 
     @admin.display(description=gettext_lazy("served by"))
@@ -203,7 +207,7 @@ class AttemptAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("outcome"))
     def result(self, row: Attempt) -> SafeString:
         if row.skipped:
-            return chip("off", _("skipped: %(why)s") % {"why": row.skipped})
+            return chip("off", _("skipped: %(why)s") % {"why": skip_words(row.skipped)})
         return chip("good" if row.outcome == "served" else "bad", cause_words(row.outcome), title=row.message)
 
     @admin.display(description=gettext_lazy("cost"))

@@ -125,7 +125,7 @@ class UpstreamKeyRows(LinkedRows):
 class UpstreamAdmin(TenantScopedAdmin):
     form = UpstreamForm
     readers = OPERATIONS
-    list_display = ("name", "tenant", "state", "dialect", "base_url", "key_count", "models", "cost_multiplier")
+    list_display = ("name", "tenant", "state", "dialect", "base_url", "key_count", "models", "multiplier")
     list_filter = (("tenant", ScopedRelatedFilter), "dialect", "enabled")
     list_select_related = ("tenant",)
     ordering = ("tenant", "name")  # said here: counting the keys drops the order of the model
@@ -185,6 +185,10 @@ class UpstreamAdmin(TenantScopedAdmin):
     @admin.display(description=gettext_lazy("keys"), ordering="usable_keys")
     def key_count(self, row: Any) -> int:
         return int(row.usable_keys)
+
+    @admin.display(description=gettext_lazy("cost multiplier"), ordering="cost_multiplier")
+    def multiplier(self, row: Upstream) -> str:
+        return f"{row.cost_multiplier.normalize():f}"
 
     @admin.display(description=gettext_lazy("models"))
     def models(self, row: Upstream) -> str:

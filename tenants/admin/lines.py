@@ -44,7 +44,7 @@ class GatewayKeyRows(LinkedRows):
 @admin.register(BusinessLine)
 class BusinessLineAdmin(TenantScopedAdmin):
     form = BusinessLineForm
-    list_display = ("slug", "name", "tenant", "state", "line_class", "models", "charge_multiplier")
+    list_display = ("slug", "name", "tenant", "state", "line_class", "models", "multiplier")
     list_filter = (("tenant", ScopedRelatedFilter), "enabled", "line_class")
     list_select_related = ("tenant",)
     search_fields = ("slug", "name")
@@ -70,3 +70,7 @@ class BusinessLineAdmin(TenantScopedAdmin):
     @admin.display(description=gettext_lazy("models"))
     def models(self, row: BusinessLine) -> Any:
         return listing(row.model_globs, _("every model"))
+
+    @admin.display(description=gettext_lazy("charge multiplier"), ordering="charge_multiplier")
+    def multiplier(self, row: BusinessLine) -> str:
+        return f"{row.charge_multiplier.normalize():f}"
