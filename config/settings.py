@@ -175,7 +175,7 @@ WHITENOISE_AUTOREFRESH = False
 # --- hardening ---
 
 DEBUG = False
-# Nothing is built from the Host header: links in mails are relative to what an operator configures, and a page on
+# No mail is built from the Host header: links in mails lead to the address that an operator configures, and a page on
 # another host name has neither the session cookie nor a matching Origin.
 ALLOWED_HOSTS = ["*"]
 # The Secure flag follows the request (config/headers.py): a plain-http loopback start must be able to log in.

@@ -12,7 +12,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -73,6 +73,7 @@ def start_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
         "tenants": visit.tenants,
         "tenant": visit.tenant,
         "operator": visit.reach.operator,
+        "here": visit.url if visit.tenant is not None else request.get_full_path(),
         "form": visit.form or _form(visit),
         "upstreams": list(Upstream.objects.for_tenant(visit.tenant).filter(enabled=True)) if visit.tenant else [],
         **_calling(visit),
@@ -91,9 +92,11 @@ def _visit(request: HttpRequest) -> Visit:
         raise PermissionDenied
     tenants = list(scoped(Tenant.objects.filter(enabled=True).order_by("-pk"), reach, ADMINS))
     asked = request.GET.get("team", "")
-    tenant = next((row for row in tenants if str(row.pk) == asked), tenants[0] if tenants else None)
-    if asked == NEW and reach.operator:
-        tenant = None
+    tenant = next((row for row in tenants if str(row.pk) == asked), None)
+    if tenant is None and not (asked == NEW and reach.operator):
+        if asked and request.method == "POST":
+            raise Http404  # what was typed for one team goes into no other
+        tenant = tenants[0] if tenants else None
     return Visit(request, reach, tenants, tenant, progress_of(tenant, request.session.get(TESTED, [])))
 
 

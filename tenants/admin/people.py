@@ -199,12 +199,15 @@ class MembershipAdmin(TenantScopedAdmin):
         return self._hand_out(request, row.user)
 
     def _hand_out(self, request: HttpRequest, user: User) -> HttpResponse:
-        """Mail the link, or show it once in the answer itself."""
+        """Mail the link, or show it once in the answer itself.
+
+        It is mailed where the installation's own address is configured: a Host header may say anything.
+        """
         way = path_of(user)
         public: str = settings.POINTSMAN_PUBLIC_URL
         url = public.rstrip("/") + way if public else request.build_absolute_uri(way)
         back = HttpResponseRedirect(reverse("admin:tenants_membership_changelist"))
-        if mail_link(user=user, url=url):
+        if public and mail_link(user=user, url=url):
             self.message_user(request, _("A link went to %(to)s.") % {"to": user.email}, messages.SUCCESS)
             return back
         context = {
@@ -212,7 +215,7 @@ class MembershipAdmin(TenantScopedAdmin):
             "title": _("Link for %(name)s") % {"name": user.get_username()},
             "opts": self.opts,
             "url": url,
-            "failed": bool(user.email) and settings.POINTSMAN_MAIL_CONFIGURED,
+            "failed": bool(public and user.email) and settings.POINTSMAN_MAIL_CONFIGURED,
         }
         answer = TemplateResponse(request, "admin/tenants/membership/invited.html", context)
         answer["Referrer-Policy"] = "no-referrer"

@@ -90,8 +90,19 @@ def test_the_link_is_mailed_where_mail_is_set_up(client, alpha, boss, settings):
     assert User.objects.get(username="newbie").check_password(PASSPHRASE)
 
 
+def test_no_mail_leads_where_a_host_header_says(client, alpha, boss, settings):
+    settings.POINTSMAN_MAIL_CONFIGURED = True
+    settings.POINTSMAN_PUBLIC_URL = ""
+    client.defaults["HTTP_HOST"] = "elsewhere.example"
+    answer = invite(client, alpha, email="newbie@example.com")
+    assert mail.outbox == []
+    assert answer.context["url"].startswith("http://elsewhere.example/admin/welcome/")
+    assert "The mail could not be sent." not in answer.content.decode()
+
+
 def test_a_mail_that_is_refused_shows_the_link(client, alpha, boss, settings, monkeypatch):
     settings.POINTSMAN_MAIL_CONFIGURED = True
+    settings.POINTSMAN_PUBLIC_URL = "https://gateway.example.com"
 
     def refused(*_arguments):
         raise OSError("no route")

@@ -56,6 +56,18 @@ def connected(client, upstream, tenant, secret=SECRET, **data):
     return post(client, "upstream", tenant.pk, **given)
 
 
+def test_what_was_typed_for_one_team_goes_into_no_other(client):
+    mine, lost = team("alpha"), team("bravo")
+    client.force_login(member(mine.tenant, "admin"))
+    before = GatewayKey.objects.count()
+    for asked in (lost.tenant.pk, "new", "x"):
+        assert client.post(reverse("admin:start") + f"?team={asked}", {"step": "key"}).status_code == 404
+    assert GatewayKey.objects.count() == before
+    new = factories.TenantFactory()
+    client.force_login(member(new, "admin"))
+    assert f'action="/admin/start/?team={new.pk}"' in page(client).content.decode()  # also without being asked
+
+
 def test_an_empty_installation_is_led_to_its_first_request(root, upstream):
     assert states(page(root)) == {"tenant": "next", **dict.fromkeys(ORDER[1:], "later")}
     made = post(root, "tenant", name="Search Team", timezone="Asia/Shanghai", currency="CNY")
