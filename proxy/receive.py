@@ -25,7 +25,8 @@ def receive(request: HttpRequest, runtime: Runtime) -> Received:
     if not isinstance(request, ASGIRequest):
         raise TypeError("the gateway's paths are served over ASGI")
     scope = request.scope
-    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+    # The parser leaves the blanks behind a value, which are no part of it (RFC 9110, 5.5).
+    headers = tuple((name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"])
     query = scope.get("query_string", b"").decode("latin-1")
     path = scope["path"]
     names = frozenset(name.lower() for name, _ in headers)

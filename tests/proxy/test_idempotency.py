@@ -1,6 +1,8 @@
 """`Idempotency-Key`: one upstream call and one charge for a key, whoever asks how often (reports.md 16)."""
 
+from contextlib import closing
 from datetime import timedelta
+from http.client import HTTPConnection
 
 import pytest
 from django.utils import timezone
@@ -11,7 +13,7 @@ from billing.monthly import Total, month_rows, month_text
 from tests.factories import GatewayKeyFactory, LineFactory
 from tests.fake.delivery import Ending
 from tests.fake_upstream import answer, broken, sse_error_after, status, stream
-from tests.gateway import CHARGE, CHAT, MESSAGES, attempts, chat, ledger, request_id_of
+from tests.gateway import CHARGE, CHAT, MESSAGES, attempts, chat, encoded, ledger, request_id_of
 from tests.proxy.keyed import KEY, charged, records, replayed
 
 GEMINI = "/v1beta/models/gemini-2.5-flash"
@@ -191,6 +193,14 @@ class TestRefused:
         world = gateway.serving(up, "k-1")
         got = [replayed(gateway.post(world, headers={"idempotency-key": key})) for _ in range(2)]
         assert got == [None, "true"]
+
+    def test_blanks_around_a_key_are_no_part_of_it(self, gateway, up):
+        world = gateway.serving(up, "k-1")
+        gateway.post(world, headers=KEY)
+        with closing(HTTPConnection("127.0.0.1", gateway.port)) as client:
+            client.request("POST", CHAT, encoded(chat()), world.headers | {"idempotency-key": " \torder-66 \t "})
+            got = client.getresponse()
+            assert (got.status, got.headers["idempotent-replayed"], len(up.requests)) == (200, "true", 1)
 
     def test_counts_and_reads_do_not_heed_it(self, gateway, up):
         world = gateway.serving(up, "k-1", upstream={"dialect": "anthropic"})
