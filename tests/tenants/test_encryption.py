@@ -133,5 +133,5 @@ class TestRotation:
 
 def test_which_columns_are_secret():
     assert [column.name for column in encrypted_columns(Tenant)] == ["webhook_secret"]
-    assert [column.name for column in encrypted_columns(UpstreamKey)] == ["secret"]
+    assert [column.name for column in encrypted_columns(UpstreamKey)] == ["secret", "old_secret"]
     assert [column.name for column in encrypted_columns(InstallationSecret)] == ["value"]
