@@ -91,8 +91,8 @@ def _claim(row: Budget, info: BudgetInfo, total: Decimal, percent: int, now: dat
         if new:
             details = _details(row, info, total, percent, now)
             text = (
-                f"{details['of']} has used {details['percent']} % of its budget: {details['spent']} of "
-                f"{details['amount']} {row.currency} per {row.period}."
+                f"{details['of']} has crossed {percent} % of its budget: {details['spent']} of "
+                f"{details['amount']} {row.currency} per {row.period} used, {details['percent']} %."
             )
             open_alert(tenant=row.tenant, kind=AlertKind.BUDGET, subject=subject, text=text, now=now, **details)
     return int(new)

@@ -26,16 +26,20 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """`served`, `failed` and `skipped` count the latest `looked_at` rows, `shown` the newest of them without skips."""
+    """`served`, `failed`, `aborted` and `skipped` count the latest `looked_at` rows.
+
+    `shown` are the newest of them without skips. `aborted` were broken off by client or person: no fault of the key.
+    """
 
     shown: Sequence[Try]
     served: int
     failed: int
+    aborted: int
     skipped: int
 
     @property
     def looked_at(self) -> int:
-        return self.served + self.failed + self.skipped
+        return self.served + self.failed + self.aborted + self.skipped
 
 
 def tries_of(key_id: int) -> Tries:
@@ -44,12 +48,20 @@ def tries_of(key_id: int) -> Tries:
     latest = list(rows[:LOOKED_AT])
     kinds = Counter(_kind(row) for row in latest)
     tried = [row for row in latest if not row.skipped]
-    return Tries([_try(row) for row in tried[:SHOWN_MAX]], kinds["served"], kinds["failed"], kinds["skipped"])
+    return Tries(
+        shown=[_try(row) for row in tried[:SHOWN_MAX]],
+        served=kinds["served"],
+        failed=kinds["failed"],
+        aborted=kinds["aborted"],
+        skipped=kinds["skipped"],
+    )
 
 
 def _kind(row: Attempt) -> str:
     if row.skipped:
         return "skipped"
+    if row.outcome == Cause.ABORTED:
+        return "aborted"
     return "served" if row.outcome == Cause.SERVED else "failed"
 
 

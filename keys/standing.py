@@ -54,7 +54,7 @@ def cause_words(cause: str) -> str:
         Cause.CONTEXT_TOO_LONG: _("context too long"),
         Cause.BAD_REQUEST: _("bad request"),
         Cause.CONTENT_FILTERED: _("content filtered"),
-        Cause.ABORTED: _("client left"),
+        Cause.ABORTED: _("broken off"),
     }
     head, _sep, rest = cause.partition(" ")
     known = words.get(Cause(head)) if head in list(Cause) else None

@@ -19,6 +19,7 @@ from tenants.adminchips import ago
 
 @admin.register(LedgerEntry)
 class LedgerEntryAdmin(ReadOnlyAdmin):
+    counted_as = gettext_lazy("ledger entries")
     list_display = ("created", "kind", "sum", "record", "tenant", "note")
     list_filter = (PeriodFilter, "kind", ("tenant", ScopedRelatedFilter))
     list_select_related = ("tenant", "record")

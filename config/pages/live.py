@@ -120,7 +120,7 @@ def _abort(request: HttpRequest, glance: Glance) -> None:
     if line is not None:
         user: Any = request.user
         audit(user=user, action="aborted", target=line, tenant=line.tenant, fields={"request": glance.id})
-    text = _("%(id)s is being aborted: its client gets an error, its key is not blamed.") % {"id": glance.id}
+    text = _("Request %(id)s is being aborted: its client gets an error, its key is not blamed.") % {"id": glance.id}
     messages.success(request, text)
 
 

@@ -159,6 +159,7 @@ def action_words(action: str) -> str:
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
+    counted_as = gettext_lazy("audit entries")
     readers = OPERATIONS
     list_display = ("when", "person", "done", "what", "object_name", "changes", "tenant")
     list_filter = (("at", admin.DateFieldListFilter), KindFilter, PersonFilter, ("tenant", ScopedRelatedFilter))

@@ -39,7 +39,7 @@ def test_each_threshold_tells_once_and_says_what_is_meant(line):
     entry(line, "1.26")
     assert [check(now=NOW) for _ in range(3)] == [1, 0, 0]
     alert = Alert.objects.get()
-    assert alert.text == "line Bot has used 81.2 % of its budget: 81.25 of 100.00 USD per month."
+    assert alert.text == "line Bot has crossed 80 % of its budget: 81.25 of 100.00 USD per month used, 81.2 %."
     assert alert.details == {
         "of": "line Bot", "of_zh": "业务线 Bot", "threshold": 80, "percent": "81.2", "spent": "81.25",
         "amount": "100.00", "currency": "USD", "period": "month", "period_start": "2026-10-31T16:00:00+00:00",

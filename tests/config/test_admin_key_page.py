@@ -68,6 +68,14 @@ def test_failures_that_changed_no_state_are_there_with_what_the_upstream_said(cl
     assert reverse("admin:billing_requestrecord_change", args=[attempt.record_id]) in html
 
 
+def test_what_client_or_person_broke_off_is_no_failure_of_the_key(client, alpha, key):
+    tried(alpha, key, outcome="aborted", status=200)
+    tried(alpha, key, 2, outcome="served", status=200)
+    text = words(page(client, alpha, key))
+    assert "1 served, 0 failed and 0 passed over, of the latest 2. 1 was broken off by its client or a person." in text
+    assert "○ broken off HTTP 200" in text
+
+
 def test_other_keys_tries_are_not_its_own(client, alpha, key):
     tried(alpha, factories.UpstreamKeyFactory(upstream=key.upstream), outcome="server_error", status=500)
     assert "No call has come to this key yet." in words(page(client, alpha, key))
