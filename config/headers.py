@@ -1,8 +1,10 @@
 """What every page of the admin and the API documentation carries; the proxied paths do not pass here."""
 
+import re
 from collections.abc import Callable
 
-from django.http import HttpRequest, HttpResponse
+from django.db import DataError
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.http.response import HttpResponseBase
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
@@ -18,6 +20,7 @@ POLICY = {
 }
 # Swagger brings style elements of its own; no other page has them (pygal's rules are a file, lengths come as data).
 DOCS = "/api/docs/"
+_HUGE = re.compile(r"\d{19}")  # the largest number of a column has 19 digits
 
 
 def content_policy(path: str) -> str:
@@ -43,7 +46,10 @@ class SecurityHeaders:
 
 
 class PlainQuery:
-    """Takes NUL out of query strings: PostgreSQL has no such character, so a page that searched for it would fail."""
+    """Takes NUL out of query strings: PostgreSQL has no such character, so a page that searched for it would fail.
+
+    A number that no column holds is the asker's mistake, not a fault of the page.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -53,6 +59,13 @@ class PlainQuery:
             request.META["QUERY_STRING"] = request.META["QUERY_STRING"].replace("%00", "")
             request.__dict__.pop("GET", None)  # read anew from what is left
         return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Refuse a request that the database cannot ask because of a number in it."""
+        asked = f"{request.META.get('QUERY_STRING', '')} {request.POST.urlencode()}"
+        if isinstance(exception, OverflowError | DataError) and _HUGE.search(asked):
+            return HttpResponseBadRequest("a number is too large")
+        return None
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # whitenoise has no types

@@ -26,6 +26,7 @@ from tenants.services import audit, touch_config
 
 COUNT_CAP = 5000
 _NOTED_MAX = 200
+_ID_DIGITS = 18
 _LOOKUP_ENDINGS = ("", "__exact", "__id__exact", "__isnull", "__gte", "__lt")
 
 
@@ -176,7 +177,8 @@ class TenantScopedAdmin(Scoped, admin.ModelAdmin):  # type: ignore[type-arg]  # 
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Fill in the tenant where there is only one to choose; an operator's row without one is for all."""
-        given: dict[str, Any] = super().get_changeform_initial_data(request)
+        asked: dict[str, Any] = super().get_changeform_initial_data(request)
+        given = {name: value for name, value in asked.items() if _may_name(self.model, name, value)}
         if owner_field(self.model) == "tenant" and "tenant" not in given:
             if self.reach(request).operator and self.opts.get_field("tenant").null:
                 return given
@@ -297,6 +299,12 @@ class LinkedRows(ScopedTabularInline):
     show_change_link = True
     can_delete = False
     max_num = 0
+
+
+def _may_name(model: type[Model], name: str, value: Any) -> bool:
+    """Tell whether a value of a query string may stand for a row, where a field wants one: only a number can."""
+    wanted = {field.name for field in model._meta.get_fields() if isinstance(field, ForeignKey)}
+    return name not in wanted or (str(value).isascii() and str(value).isdigit() and len(str(value)) <= _ID_DIGITS)
 
 
 def _owner(_inline: Any, obj: Any) -> Any:

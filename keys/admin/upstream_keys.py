@@ -294,8 +294,8 @@ class UpstreamKeyAdmin(TenantScopedAdmin):
     @transaction.atomic
     def _switch(self, request: HttpRequest, rows: Any, *, on: bool) -> None:
         changing = list(rows.filter(enabled=not on).select_related("upstream__tenant"))
-        UpstreamKey.objects.filter(pk__in=[row.pk for row in changing]).update(enabled=on)
-        touch_config()
+        if UpstreamKey.objects.filter(pk__in=[row.pk for row in changing]).update(enabled=on):
+            touch_config()
         for row in changing:
             self.note(request, "changed", row, {"enabled": on})
             self.log_change(request, row, [{"changed": {"fields": ["enabled"]}}])
