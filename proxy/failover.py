@@ -205,7 +205,7 @@ class Failover:
                 opened.whole, marks = whole_answer(translation, opened.payload)
                 call.marks.update(marks)
             except BrokenAnswer as problem:
-                failed = Reply(exchange.status, exchange.headers, str(problem).encode(), usable=False)
+                failed = Reply(exchange.status, exchange.headers, str(problem).encode(errors="replace"), usable=False)
         if failed is not None:
             if opened.events and not call.free:
                 made = replace(made, usage=usage_seen(made.target.dialect, opened.events, upstream.usage_semantics))

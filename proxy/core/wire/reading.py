@@ -150,7 +150,7 @@ def _repaired_named(event: Event) -> bytes:
     name = payload.get("type")
     if event.name or not isinstance(name, str):
         return event.terminated()
-    return b"event: " + name.encode() + b"\n" + event.terminated().removeprefix(b"\xef\xbb\xbf")
+    return b"event: " + name.encode(errors="replace") + b"\n" + event.terminated().removeprefix(b"\xef\xbb\xbf")
 
 
 def _repaired_gemini(event: Event) -> bytes:

@@ -111,3 +111,8 @@ def test_a_stream_goes_on_or_fails(source: Dialect, odd: Any) -> None:
 def test_an_event_that_no_sdk_reads_is_an_error(source: Dialect, payload: Body) -> None:
     (event, *_) = Framer().feed(sse(source, [payload]))
     assert reading.kind(source, event) is Kind.ERROR
+
+
+def test_half_a_character_in_an_events_type() -> None:
+    (event,) = Framer().feed(b'data: {"type":"\\ud800"}\n\n')
+    assert reading.repaired(ANTHROPIC, event) == b'event: ?\ndata: {"type":"\\ud800"}\n\n'
