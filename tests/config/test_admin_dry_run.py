@@ -74,7 +74,8 @@ def test_a_dead_key_is_passed_over_and_the_answer_is_said(client, alpha):
     assert result.fallback[-1][1].startswith("HTTP 503")
 
 
-def test_load_and_the_conversation_are_told(client, alpha):
+def test_load_and_the_conversation_are_told(client, alpha, settings):
+    settings.REDIS_URL = ""  # then what is remembered of conversations stands in the database
     key, moment = alpha.rows["keys.UpstreamKey"], now()
     type(key).objects.filter(pk=key.pk).update(per_hour=10)
     seen = {"at": moment.timestamp(), "flying": 2, "facts": {"credit": [0.1, moment.timestamp() + 60]}}
