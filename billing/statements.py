@@ -90,7 +90,7 @@ def credit(
         tenant=tenant,
         kind=LedgerEntry.Kind.CREDIT,
         line_id=line.pk if line is not None else None,
-        amount=-amount,
+        amount=amount.copy_negate(),  # a minus sign would round it to the context's 28 digits
         currency=tenant.currency,
         day=following(first) - timedelta(days=1),
         created=now,

@@ -79,7 +79,8 @@ def _flag(name: str, *, wanted: bool) -> str:
 
 def _consequences(rule: RoutingRule) -> str:
     parts = [
-        _("set %(name)s to %(value)s") % {"name": name, "value": _shown(value)} for name, value in rule.set.items()
+        _("set %(name)s to %(value)s") % {"name": name, "value": _shown(value)}
+        for name, value in sorted(rule.set.items())
     ]
     if rule.group is not None:
         parts.append(_("use group %(name)s") % {"name": rule.group.name})

@@ -121,7 +121,7 @@ def test_a_credit_is_kept_to_the_last_digit(record, amount):
     closed(record.tenant)
     given = ["--tenant", record.tenant.slug, "--month", "2026-11", f"--amount={amount}", "--note", "n"]
     call_command("credit", *given)
-    assert LedgerEntry.objects.get().amount == -Decimal(amount)
+    assert LedgerEntry.objects.get().amount == Decimal(amount).copy_negate()
 
 
 @pytest.mark.parametrize("month", ["9999-12", "0001-01", "1999-12", "2201-01"])

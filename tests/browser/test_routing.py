@@ -92,6 +92,7 @@ def test_two_members_are_dragged_and_saved(open_page, live_server, alpha, group_
     shoot(page, "routing-group-dragged")
     page.click("input[name=_continue]")
     assert members(alpha) == [("official", 0), ("relay-b", 1), ("backup", 2), ("relay-a", 3)]
+    page.wait_for_selector("tr.has_original input.place >> nth=3", state="attached")
     assert page.locator("tr.has_original input.place").evaluate_all("all => all.map(one => one.value)") == list("1234")
 
 
@@ -163,6 +164,8 @@ def test_the_next_picks_are_shown(open_page, live_server, alpha, group_page):
     assert "dead" in preview.locator(".steps").nth(1).inner_text()
     page.select_option("#preview-model", "gpt-4o-mini")
     page.click("button:has-text('Look again')")
+    page.wait_for_url("**model=gpt-4o-mini*")
+    page.wait_for_selector("#preview .picks li >> nth=9")
     assert page.locator("#preview .picks li").count() == 10
     assert page.locator("#preview-model").input_value() == "gpt-4o-mini"
 
