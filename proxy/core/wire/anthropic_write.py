@@ -33,7 +33,8 @@ _WARMEST: Final = 1.0
 
 def write(form: Request, model: str, traits: Traits, drops: Drops) -> Body:
     """Write a request. Raises Untranslatable."""
-    body: Body = {"model": model, "max_tokens": form.max_tokens or traits.max_tokens}
+    most = form.max_tokens if form.max_tokens is not None else traits.max_tokens
+    body: Body = {"model": model, "max_tokens": most}
     system, messages = _Conversation(form, traits, drops).written()
     if system:
         body["system"] = system

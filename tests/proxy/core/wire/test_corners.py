@@ -36,6 +36,12 @@ def test_a_lone_surrogate_passes_through_a_translation() -> None:
     assert written["id"].startswith("call_")
 
 
+@pytest.mark.parametrize("target", [RESPONSES, ANTHROPIC])
+def test_no_tokens_at_all_is_the_upstreams_to_judge(target: Dialect) -> None:
+    body = translate(OPENAI, {"messages": [HI], "max_tokens": 0}, target)
+    assert body["max_tokens" if target is ANTHROPIC else "max_output_tokens"] == 0
+
+
 def test_strict_tools() -> None:
     function = {"name": "f", "strict": True}
     body = {"messages": [HI], "tools": [{"type": "function", "function": function}]}
