@@ -73,6 +73,7 @@ async def answer(call: Call, endpoint: Endpoint, runtime: Runtime, play: Play) -
         identity = _identity(call, endpoint, runtime)
         flight = runtime.flights.get(identity)
         if flight is not None and flight.is_full:
+            call.replay_of = flight.original
             raise Refused(not_kept(flight.original))
     except Refused as refused:
         return await _refuse(call, refused.fault, runtime)

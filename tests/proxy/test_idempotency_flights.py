@@ -217,6 +217,7 @@ class TestTooLargeToBeKept:
         assert sum(len(part) for part, _tail in flight._parts[:-1]) <= 500  # besides the one that waits for room
         too_late = gateway.post(world, STREAMED, headers=KEY)
         assert (too_late.status_code, code_of(too_late)) == (409, "answer_not_kept")
+        assert gateway.record(too_late).replay_of == flight.original
         late.open()
         got = join()
         assert {one.content for one in got} == {got[0].content}
