@@ -6,6 +6,7 @@ busy key does; `good` answers. Both list their models, for a rate-limited key li
 
 import argparse
 import asyncio
+import contextlib
 import json
 import math
 import sys
@@ -87,12 +88,13 @@ async def stream(
 ) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
     await response.prepare(request)
-    for choices in chunk_choices(text):
-        await send(response, {**identity, "object": "chat.completion.chunk", "choices": choices})
-        await asyncio.sleep(WORD_S)
-    if usage is not None:
-        await send(response, {**identity, "object": "chat.completion.chunk", "choices": [], "usage": usage})
-    await response.write(b"data: [DONE]\n\n")
+    with contextlib.suppress(ConnectionResetError):  # the client left, as when a person aborts the call
+        for choices in chunk_choices(text):
+            await send(response, {**identity, "object": "chat.completion.chunk", "choices": choices})
+            await asyncio.sleep(WORD_S)
+        if usage is not None:
+            await send(response, {**identity, "object": "chat.completion.chunk", "choices": [], "usage": usage})
+        await response.write(b"data: [DONE]\n\n")
     return response
 
 

@@ -5,8 +5,11 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
+from django.core.management import call_command
 
 from config import demo
+from config.management.commands import up
+from config.private_upstreams import parse
 from keys.models import Upstream, UpstreamKey
 from routing.snapshot import read_table
 from tenants.models import BusinessLine, GatewayKey, Tenant
@@ -72,3 +75,13 @@ def test_the_snippets_name_the_gateway_and_its_key() -> None:
     text = "\n".join(prepared.lines)
     assert "curl -i http://127.0.0.1:4711/v1/chat/completions" in text
     assert f'OpenAI(base_url="http://127.0.0.1:4711/v1", api_key="{key_line(prepared)}")' in text
+
+
+def test_a_later_start_does_not_warn_of_its_own_addresses(settings, capsys: pytest.CaptureFixture[str]) -> None:
+    demo.prepare(URL)
+    settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS = parse("off")
+    call_command("check_config")
+    assert capsys.readouterr().err.count("loopback address") == 2
+    up.allow_loopback()
+    call_command("check_config")
+    assert capsys.readouterr().err == ""

@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import httpx
 import openai
@@ -17,11 +18,12 @@ HELLO: Any = [{"role": "user", "content": [{"type": "text", "text": "What  is\nu
 
 
 @contextmanager
-def running(mode: str) -> Iterator[openai.OpenAI]:
+def running(mode: str, log: IO[str] | None = None) -> Iterator[openai.OpenAI]:
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         port = trial.getsockname()[1]
-    program = subprocess.Popen([sys.executable, "-m", "config.demo_upstream", "--port", str(port), "--mode", mode])
+    argv = [sys.executable, "-m", "config.demo_upstream", "--port", str(port), "--mode", mode]
+    program = subprocess.Popen(argv, stderr=log)
     try:
         wait_for(port)
         with openai.OpenAI(api_key="any", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0) as client:
@@ -111,3 +113,12 @@ def test_a_body_that_is_no_object_is_refused(good: openai.OpenAI, body: bytes) -
 def test_what_is_echoed(good: openai.OpenAI, messages: object, echo: str) -> None:
     answer = httpx.post(f"{good.base_url}chat/completions", json={"messages": messages})
     assert echo in answer.json()["choices"][0]["message"]["content"]
+
+
+def test_a_client_that_leaves_is_no_error(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as written, running("good", written) as client:
+        with client.chat.completions.create(model="demo-chat", messages=HELLO, stream=True) as stream:
+            assert next(iter(stream)).id
+        time.sleep(0.5)  # it goes on for some words, finds nobody there and gives up
+    assert log.read_text() == ""

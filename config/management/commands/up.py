@@ -43,10 +43,12 @@ class Command(BaseCommand):
         except (listener.PortInUse, start_lock.Taken) as exc:
             raise CommandError(str(exc)) from exc
         migrate()
+        if demo:
+            allow_loopback()
         call_command("check_config")
         # Figures of processes that are gone: counters begin anew with the service.
         shutil.rmtree(settings.POINTSMAN_DATA / "metrics", ignore_errors=True)
-        prepared = prepare_demo(listener.url(sock)) if demo else None
+        prepared = prepare(listener.url(sock)) if demo else None
         password = create_first_admin()
         connections.close_all()
         sys.exit(self._supervise(sock, prepared, password))
@@ -112,10 +114,9 @@ def create_first_admin() -> str | None:
     return password
 
 
-def prepare_demo(gateway_url: str) -> Demo:
-    """Allow loopback upstreams for this run, then let the demo write its rows and name its programs."""
+def allow_loopback() -> None:
+    """Allow the demo's upstreams for this run; its own rows of an earlier start are nothing to warn about."""
     settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS = settings.POINTSMAN_ALLOW_PRIVATE_UPSTREAMS.with_network("127.0.0.1")
-    return prepare(gateway_url)
 
 
 def children(sock: socket.socket, demo: Demo | None) -> list[list[Child]]:
