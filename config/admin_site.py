@@ -1,5 +1,6 @@
 """The admin's site: its name, its menu, and its own pages beside those of the models."""
 
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -68,13 +69,9 @@ class PointsmanSite(AdminSite):
         return view.as_view(extra_context=self.each_context(request))(request, **of_link)
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        """Django's own page; a change is noted."""
-        user: Any = request.user
-        answer = super().password_change(request, extra_context)
-        if request.method == "POST" and isinstance(answer, HttpResponseRedirect):
-            note = import_string("tenants.services.audit")
-            note(user=user, action="changed", target=user, tenant=None, fields={"password": "changed"})
-        return answer
+        """Django's own page; a change is noted, and guessing the present password is slowed down as at the login."""
+        change = import_string("config.pages.login.change_password")
+        return change(request, partial(super().password_change, request, extra_context))
 
     def login_code(self, request: HttpRequest) -> HttpResponse:
         """Ask for the code of the second factor."""

@@ -1,10 +1,12 @@
 """Logging in: the password, slowed down after failures, then the code of the second factor for who has one."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, TypeVar
 
 from django import forms
+from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth import REDIRECT_FIELD_NAME, get_user_model, login
@@ -128,6 +130,26 @@ def code_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
                 _note_wait(user, address_of(request))
     context = {**site.each_context(request), "title": _("Second factor"), "form": form, "username": user.get_username()}
     return slowed(TemplateResponse(request, "admin/login_code.html", context), gate)
+
+
+def change_password(request: HttpRequest, page: Callable[[], Any]) -> Any:
+    """Answer with Django's page; while there is a wait, send back to it with words. A session is not the password."""
+    if request.method != "POST":
+        return page()
+    user: Any = request.user
+    gate = enter_login(username=user.get_username(), address=address_of(request), now=now())
+    if gate.wait:
+        messages.error(request, wait_words(gate))
+        return HttpResponseRedirect(reverse("admin:password_change"))
+    answer = page()
+    changed = isinstance(answer, HttpResponseRedirect)
+    if changed:
+        audit(user=user, action="changed", target=user, tenant=None, fields={"password": "changed"})
+    if changed or "old_password" not in answer.context_data["form"].errors:
+        forgive(gate)
+    elif gate.closed:
+        _note_wait(user, address_of(request))
+    return answer
 
 
 def _pending(request: HttpRequest, moment: datetime) -> User | None:

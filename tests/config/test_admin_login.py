@@ -314,6 +314,18 @@ class TestAccountPage:
         account("begin")
         assert SecondFactor.objects.get().pk == factor.pk
 
+    def test_guessing_the_password_from_an_open_session_is_slowed_down(self, client, ann, account):
+        new = {"new_password1": "a-long-passphrase-7", "new_password2": "a-long-passphrase-7"}
+        page = reverse("admin:password_change")
+        client.post(page, {"old_password": PASSWORD, "new_password1": "a", "new_password2": "b"})  # no guess
+        for _ in range(5):
+            assert client.post(page, {"old_password": "wrong", **new}).status_code == 200
+        waits = client.post(page, {"old_password": PASSWORD, **new}, follow=True)
+        assert "Too many failed tries." in waits.content.decode()
+        ann.refresh_from_db()
+        assert ann.check_password(PASSWORD)
+        assert AuditEntry.objects.filter(action="login_slowed").count() == 1
+
     def test_a_viewer_has_the_page_too(self, client):
         client.force_login(member(factories.TenantFactory(), "viewer"))
         assert client.get(reverse("admin:security")).status_code == 200
