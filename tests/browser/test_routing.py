@@ -225,6 +225,7 @@ def test_a_rule_from_nothing_to_a_sentence(open_page, live_server, alpha, shoot)
     page.fill("#id_set-1-value", "night shift")
     shoot(page, "routing-rule-filled")
     page.click("input[name=_save]")
+    page.wait_for_selector("tr.form-row .rule-text")
     assert page.locator("tr.form-row .rule-text").all_inner_texts()[0] == (
         "When the model is gpt-* and the line is nightly-* and the answer is not streamed and input tokens are >= 32k"
         " and < 1M and the time is mon-fri 22:00-07:00, set temperature to 0.2, set user to night shift, use group"
