@@ -1,6 +1,7 @@
 """Forms of the admin: what a row refers to belongs to the row's own tenant, whoever writes it."""
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django import forms
@@ -22,6 +23,11 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]  # django-stubs' ge
     """Refuses references into another tenant. `constraint_words` words the constraints that a person can run into."""
 
     constraint_words: ClassVar[Mapping[str, str | Promise]] = {}
+
+    def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
+        """Show numbers as people write them: 1.2, not 1.200000000."""
+        value = super().get_initial_for_field(field, field_name)
+        return Decimal(f"{value.normalize():f}") if isinstance(value, Decimal) else value
 
     def clean(self) -> dict[str, Any] | None:
         """Compare the tenant of everything chosen with that of the row."""

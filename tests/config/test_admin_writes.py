@@ -1,5 +1,8 @@
 """What the forms of the admin write, refuse, note and never show."""
 
+import re
+from decimal import Decimal
+
 import pytest
 from django.urls import reverse
 
@@ -259,3 +262,12 @@ def test_a_line_with_budget_and_route_is_one_page(client, alpha, boss):
     assert (budget.tenant, budget.alert_at) == (alpha.tenant, [80, 100])
     noted = set(AuditEntry.objects.filter(username=boss.username).values_list("model", flat=True))
     assert noted == {"tenants.BusinessLine", "routing.LineRoute", "billing.Budget"}
+
+
+def test_numbers_stand_in_a_form_and_in_the_list_as_people_write_them(client, alpha):
+    BusinessLine.objects.filter(pk=alpha.line.pk).update(charge_multiplier=Decimal("1.2"))
+    client.force_login(member(alpha.tenant, "admin"))
+    form = client.get(reverse("admin:tenants_businessline_change", args=[alpha.line.pk])).content.decode()
+    assert re.search(r'name="charge_multiplier" value="1\.2"', form)
+    rows = client.get(reverse("admin:tenants_businessline_changelist")).content.decode()
+    assert '<td class="field-multiplier">1.2</td>' in rows
