@@ -1,6 +1,7 @@
 """What the gateway answers itself: model lists and the explanation of requests."""
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -10,7 +11,7 @@ from django.http import HttpResponse
 from billing import selectors
 from keys.core.dialect import Dialect
 from proxy.core.call import Admitted, Call
-from proxy.core.endpoints import Endpoint
+from proxy.core.endpoints import REQUEST_ID, Endpoint
 from proxy.core.errors import Code, Fault, Refused
 from proxy.core.wire.jsontext import dumps
 from proxy.runtime import Runtime
@@ -18,6 +19,7 @@ from routing.core.table import RoutingTable
 from tenants.core.access import model_allowed
 
 _LIST_MAX = 100
+_SMALL_NUMBER = re.compile(r"[1-9][0-9]{0,2}")
 
 
 async def answer(admitted: Admitted, endpoint: Endpoint, runtime: Runtime) -> HttpResponse:
@@ -117,11 +119,13 @@ async def _one_request(admitted: Admitted, request_id: str, runtime: Runtime) ->
 async def _requests(admitted: Admitted, runtime: Runtime) -> Mapping[str, Any]:
     query = parse_qs(admitted.received.query)
     limit = query.get("limit", ["20"])[0]
-    if not limit.isdecimal() or not 1 <= int(limit) <= _LIST_MAX:
+    if not _SMALL_NUMBER.fullmatch(limit) or int(limit) > _LIST_MAX:
         raise Refused(
             Fault(Code.INVALID_REQUEST, f"limit must be a whole number from 1 to {_LIST_MAX}.", param="limit")
         )
     before = query.get("before", [None])[0]
+    if before is not None and not REQUEST_ID.fullmatch(before):
+        raise Refused(Fault(Code.INVALID_REQUEST, "before must be the id of a request.", param="before"))
     data = await asyncio.get_running_loop().run_in_executor(
         runtime.threads, selectors.requests_explained, admitted.line.id, int(limit), before
     )

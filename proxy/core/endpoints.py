@@ -108,7 +108,8 @@ _STORED: Final[Mapping[tuple[str, str], str]] = {
 }
 _GEMINI_CALL: Final = re.compile(r"/v1(?:beta)?/models/([^/:]+(?:/[^/:]+)*):([A-Za-z]+)")
 _ONE_MODEL: Final = re.compile(r"/(v1|v1beta)/models/([^:]+)")
-_ONE_REQUEST: Final = re.compile(r"/v1/requests/([A-Za-z0-9_-]{1,64})")
+REQUEST_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ONE_REQUEST: Final = re.compile(f"/v1/requests/({REQUEST_ID.pattern})")
 _ONE_RESPONSE: Final = re.compile(r"/v1/(responses/([A-Za-z0-9_.-]{1,512})(/cancel|/input_items)?)")
 
 

@@ -139,13 +139,19 @@ class TestRequests:
         assert gateway.get(world, f"/v1/requests?before={ids[4]}").json()["data"] == []
         assert [row["id"] for row in gateway.get(world, "/v1/requests").json()["data"]] == ids
 
-    @pytest.mark.parametrize("limit", ["0", "101", "-1", "x", "1.5", ""])
+    @pytest.mark.parametrize("limit", ["0", "101", "-1", "x", "1.5", "", "%D9%A3", "9" * 5000])
     def test_a_limit_that_is_none(self, gateway, world, limit):
         got = gateway.get(world, f"/v1/requests?limit={limit}")
         expected = 200 if limit == "" else 400  # an empty value is no value
         assert got.status_code == expected
         if expected == 400:
             assert got.json()["error"]["param"] == "limit"
+
+    @pytest.mark.parametrize("before", ["%00", "req_%20", "x" * 65])
+    def test_what_is_no_id_of_a_request(self, gateway, up, before):
+        world = gateway.serving(up, "k-1")
+        got = gateway.get(world, f"/v1/requests?before={before}")
+        assert (got.status_code, got.json()["error"]["param"]) == (400, "before")
 
     def test_refused_and_failed_ones(self, gateway, up, world):
         up.default(status(500))
