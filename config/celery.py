@@ -7,8 +7,11 @@ import os
 from typing import TypedDict
 
 from celery import Celery
+from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+TRANSPORT_ALIASES["filesystem"] = "config.file_queue:Transport"
 
 app = Celery("pointsman")
 app.set_default()  # threads of the web process publish too, not only this one
