@@ -1,5 +1,6 @@
 """Gemini's own schema language, as JSON Schema."""
 
+import re
 from typing import Any, Final
 
 from proxy.core.wire.form import Body
@@ -18,6 +19,7 @@ _SNAKE: Final = {
     "property_ordering": "propertyOrdering",
 }
 _COUNTS: Final = frozenset({"maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"})
+_COUNT: Final = re.compile(r"[0-9]{1,18}")
 
 
 def from_gemini(schema: Any) -> Any:
@@ -35,7 +37,7 @@ def from_gemini(schema: Any) -> Any:
             found[name] = {key: from_gemini(part) for key, part in value.items()}
         elif name in _SINGLE:
             found[name] = from_gemini(value)
-        elif name in _COUNTS and isinstance(value, str) and value.isdigit():
+        elif name in _COUNTS and isinstance(value, str) and _COUNT.fullmatch(value):
             found[name] = int(value)
         elif name not in ("nullable", "propertyOrdering", "example"):
             found[name] = value
