@@ -36,7 +36,7 @@ def test_a_number_that_no_column_holds_is_the_askers_mistake(client):
     for page in REFUSED:  # SQLite cannot ask; PostgreSQL finds nothing
         assert client.get(f"/admin/{page}").status_code in {200, 400, 404}, page
     chosen = {"action": "delete_selected", "_selected_action": [HUGE]}
-    assert client.post("/admin/tenants/gatewaykey/", chosen).status_code in {302, 400}
+    assert client.post("/admin/tenants/gatewaykey/", chosen).status_code in {200, 302, 400}
 
 
 @pytest.mark.django_db
