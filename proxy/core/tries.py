@@ -18,6 +18,7 @@ from proxy.core.errors import Code, Fault
 from proxy.core.sending import Inbound, Prepared
 from proxy.core.translating import OPERATIONS, STREAMED_GEMINI, read_form, write_for
 from proxy.core.wire.form import Untranslatable
+from proxy.core.wire.jsontext import MAX_DEPTH_TEXT
 from routing.core.decision import Candidate, Refusal, RefusalKind
 from routing.core.identity import digest
 from routing.core.table import KeyInfo, RoutingTable
@@ -190,6 +191,8 @@ def untranslatable(inbound: Inbound, dialect: Dialect, model: str) -> Untranslat
         write_for(dialect, form, model)
     except Untranslatable as problem:
         return problem
+    except RecursionError:  # within what may be parsed, but not walked
+        return Untranslatable("body", f"is {MAX_DEPTH_TEXT}")
     return None
 
 

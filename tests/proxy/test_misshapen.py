@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.fake_upstream import raw, sse
-from tests.gateway import CHAT, HELLO, MESSAGES, chat, outcomes
+from tests.gateway import CHAT, HELLO, MESSAGES, chat, encoded, outcomes
 
 ASKS = {
     "openai": (CHAT, chat()),
@@ -39,3 +39,13 @@ def test_another_key_answers(gateway, up, dialect, client, payload, streamed):
     assert got.status_code == 200
     assert HELLO.split()[0].encode() in got.content
     assert [key for key, _ in outcomes(gateway.only_record(world))] == ["k1", "k2"]
+
+
+def test_what_can_be_parsed_but_not_walked_is_refused(gateway, up):
+    world = gateway.serving(up, "k-1", upstream={"dialect": "anthropic"})
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"items": "DEEP"}}}
+    body = encoded(chat(tools=[tool])).replace(b'"DEEP"', b'{"items":' * 990 + b"{}" + b"}" * 990)
+    got = gateway.post(world, body)
+    assert (got.status_code, got.json()["error"]["param"]) == (400, "body")
+    assert "nested too deeply" in got.json()["error"]["message"]
+    assert up.requests == []

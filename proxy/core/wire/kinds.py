@@ -20,8 +20,9 @@ class Kind(StrEnum):
 
 Payload = dict[str, Any]
 
-# What reading an upstream's members comes to when they are of other types than its dialect's, or hold half a character.
-MISSHAPEN: Final = (AttributeError, TypeError, UnicodeEncodeError)
+# What reading an upstream's members comes to when they are of other types than its dialect's, hold half a character, or
+# are nested too deeply.
+MISSHAPEN: Final = (AttributeError, TypeError, UnicodeEncodeError, RecursionError)
 
 # Texts that some relays send as data to keep the line open; no SDK could read them.
 _QUIET_TEXTS: Final = frozenset({b"ping", b"keep-alive", b"keepalive", b"heartbeat"})
