@@ -65,11 +65,12 @@ class MembershipForm(ScopedForm):
         self.fields["password"].help_text = _("Empty = leave it as it is.")
 
     def clean_username(self) -> str:
-        """Find the person, or check that an account of that name may be made."""
+        """Find the person, or check that an account of that name may be made: other capitals make no other name."""
         name: str = User.normalize_username(self.cleaned_data["username"])
         if not name:
             raise ValidationError(_("Write a username."))
-        person = User.objects.filter(username=name).first()
+        alike = User.objects.filter(username__iexact=name)
+        person = alike.filter(username=name).first() or alike.first()
         if person is None:
             User.username_validator(name)
             self.made_user = User(username=name, is_staff=True)

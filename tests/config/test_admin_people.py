@@ -62,12 +62,14 @@ def test_a_team_admin_makes_an_account_for_the_own_team(client, alpha, boss):
     assert "a-long-passphrase-7" not in everything_written()
 
 
-@pytest.mark.parametrize("who", ["root", "bravo-member"])
+@pytest.mark.parametrize("who", ["root", "Root", "\uff52oot", "bravo-member", "BRAVO-member"])
 def test_a_person_outside_the_team_is_not_drawn_in(client, alpha, boss, who):
     team("bravo")
     person("root", is_superuser=True)
     data = {"tenant": alpha.tenant.pk, "username": who, "password": "", "role": "viewer"}
+    before = User.objects.count()
     assert list(errors(add(client, "tenants_membership", **data))) == ["username"]
+    assert User.objects.count() == before
 
 
 def test_nobody_raises_themselves_or_touches_an_operator(client, alpha, boss):
