@@ -129,11 +129,12 @@ async def _read_on(answer: Answer, passage: Passage, limit_bytes: int) -> None:
             return
 
 
-def settled(call: Call, answer: Answer, passage: Passage) -> Try:
-    """Return the answer's try with what was learnt while it was relayed."""
+def settled(call: Call, answer: Answer, passage: Passage, clock: Callable[[], float]) -> Try:
+    """Return the answer's try with what was learnt while it was relayed, and how long that took."""
     call.marks |= passage.marks
     usage = answer.meter.result() if answer.meter is not None else None
-    return replace(answer.made, usage=usage, output_bytes=passage.output)
+    took = call.elapsed_ms(clock()) - answer.made.started_ms
+    return replace(answer.made, usage=usage, output_bytes=passage.output, ms=took)
 
 
 async def _next(answer: Answer) -> list[Event] | None:

@@ -264,7 +264,7 @@ async def stream(call: Call, answer: Answer, passage: Passage, runtime: Runtime)
 
 async def last_part(call: Call, answer: Answer, passage: Passage, part: bytes, runtime: Runtime) -> bytes:
     """Record a stream that was relayed whole; return its last bytes, or an error event when that failed."""
-    answer.made = settled(call, answer, passage)
+    answer.made = settled(call, answer, passage, runtime.clock)
     call.chain = call.chain.with_last(answer.made)
     call.ending.finish()
     try:
@@ -305,10 +305,10 @@ async def end_broken(
     answer.source.abort()
     if call.stopped is not None:
         fault = call.stopped
-        settle.aborted(call, settled(call, answer, passage))
+        settle.aborted(call, settled(call, answer, passage, runtime.clock))
     else:
         reply = Reply(status=answer.status, body=problem.said, fault=problem.fault, dialect=answer.dialect)
-        outcome = settle.broke(call, answer, settled(call, answer, passage), reply, runtime)
+        outcome = settle.broke(call, answer, settled(call, answer, passage, runtime.clock), reply, runtime)
         told = f": {outcome.message}" if outcome.message else ""
         text = f"The upstream broke off in the middle of its answer{told}"
         fault = Fault(Code.UPSTREAM_FAILED, text, source="upstream")
@@ -339,7 +339,7 @@ async def leave_stream(call: Call, answer: Answer, passage: Passage, runtime: Ru
     call.ending.cancel()
     if answer.whole is None:
         await drain(answer, passage, limit_bytes=1 << 20, limit_s=call.policy.drain_s)
-        settle.aborted(call, settled(call, answer, passage))
+        settle.aborted(call, settled(call, answer, passage, runtime.clock))
     else:
         settle.aborted(call, answer.made)
     await settle.record_quietly(call, runtime)

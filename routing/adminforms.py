@@ -129,7 +129,7 @@ def first_free_place(route: Any) -> int | None:
     `route` is a Route or its id, as a link gave it.
     """
     pk = route.pk if isinstance(route, Route) else route
-    if pk is None or not str(pk).isdigit():
+    if pk is None or not str(pk).isdecimal():
         return None
     for rank, rule in enumerate(RoutingRule.objects.filter(route_id=int(pk)).order_by("position", "pk")):
         decides = rule.group_id is not None or rule.upstream_id is not None or rule.deny

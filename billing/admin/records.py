@@ -71,7 +71,7 @@ class RequestRecordAdmin(ReadOnlyAdmin):
         reach = self.reach(request)
         if not reach.operator and len(reach.tenants(EVERYONE)) <= 1:
             return self.list_display
-        return (*self.list_display[:2], "tenant", *self.list_display[2:])
+        return (*self.list_display[:4], "tenant", *self.list_display[4:])
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
         return found(queryset, search_term, self.reach(request)), False

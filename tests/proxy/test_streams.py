@@ -229,9 +229,12 @@ def test_content_is_not_held_back(gateway, up):
         while b"first" not in seen:
             seen += next(parts)
         assert b"second" not in seen
+        time.sleep(0.3)
         gate.open()
         seen += b"".join(parts)
     assert b"second" in seen
+    served = gateway.record(got).attempts.get()
+    assert served.ms - served.first_content_ms >= 300  # a try lasts as long as its answer
 
 
 def test_the_end_is_held_for_what_an_upstream_says_late_but_not_for_ever(gateway, up):
