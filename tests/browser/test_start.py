@@ -53,7 +53,7 @@ def test_from_nothing_to_it_works(empty, up, open_page, shoot, width, scheme):
     shoot(page, f"start-{width}-2-upstream")
     assert sideways(page) <= 0
     page.click(".submit-row .default")
-    assert "accepted: 1 models" in page.locator(".messagelist").inner_text()
+    assert "accepted: 1 model in" in page.locator(".messagelist").inner_text()
     shoot(page, f"start-{width}-3-group")
 
     page.click(".submit-row .default")
