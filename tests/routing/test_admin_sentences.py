@@ -32,7 +32,7 @@ OFFICIAL = Upstream(pk=1, name="official")
         ),
         (
             RoutingRule(when={"tools": True}, set={"temperature": 0.2, "model": "x"}, proceed=True),
-            "When tools are offered, set temperature to 0.2, set model to x, go on to the next rule.",
+            "When tools are offered, set model to x, set temperature to 0.2, go on to the next rule.",
         ),
     ],
 )
