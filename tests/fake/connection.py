@@ -96,7 +96,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        transport.set_write_buffer_limits(high=0)
+        # Not 0: a TLS transport then pauses with nothing left to send, and nothing is left to wake it.
+        transport.set_write_buffer_limits(high=1)
         self.drained.set()
         counts = self.seat.counts
         counts.connections += 1
