@@ -26,6 +26,7 @@ from config.pages.start_forms import LineForm, SecretForm, TeamForm, UpstreamFor
 from config.pages.start_steps import Progress, mark_of, progress_of, steps_of
 from keys.models import Upstream, UpstreamKey
 from keys.probe_words import result_words
+from tenants.adminsecrets import shown_once
 from tenants.models import BusinessLine, Tenant
 from tenants.scoping import ADMINS, Reach, reach_of, scoped
 from tenants.services import IssuedKey
@@ -80,10 +81,7 @@ def start_page(request: HttpRequest, site: AdminSite) -> HttpResponse:
         **_first(visit),
     }
     response = TemplateResponse(request, "admin/start.html", context)
-    if visit.issued is not None:
-        response["Cache-Control"] = "no-store"
-        response["Referrer-Policy"] = "no-referrer"
-    return response
+    return response if visit.issued is None else shown_once(response)
 
 
 def _visit(request: HttpRequest) -> Visit:

@@ -22,10 +22,10 @@ from tenants.admin.rotation import RECENT_CALLS, end_old_view, rotate_view
 from tenants.adminbase import ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, chip, tail
 from tenants.adminforms import ScopedForm
+from tenants.adminsecrets import secret_page
 from tenants.models import GatewayKey
 from tenants.scoping import OPERATIONS
-from tenants.services import issue_gateway_key, revoke_gateway_key
-from tenants.snippets import snippets
+from tenants.services import IssuedKey, issue_gateway_key, revoke_gateway_key
 
 
 class GatewayKeyForm(ScopedForm):
@@ -124,21 +124,9 @@ class GatewayKeyAdmin(TenantScopedAdmin):
 
     def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
         """Show the secret in the answer itself: a redirect would have to keep it somewhere."""
-        secret: str = request.issued_secret  # type: ignore[attr-defined]  # set by save_model
-        base = request.build_absolute_uri("/").rstrip("/")
-        context = {
-            **self.admin_site.each_context(request),
-            "title": _("Gateway key for %(line)s") % {"line": obj.line.name},
-            "opts": self.opts,
-            "key": obj,
-            "secret": secret,
-            "base_url": base,
-            "snippets": snippets(base, secret, obj.line),
-        }
-        response = TemplateResponse(request, "admin/tenants/gatewaykey/issued.html", context)
-        response["Cache-Control"] = "no-store"
-        response["Referrer-Policy"] = "no-referrer"
-        return response
+        issued = IssuedKey(obj, request.issued_secret)  # type: ignore[attr-defined]  # set by save_model
+        title = _("Gateway key for %(line)s") % {"line": obj.line.name}
+        return secret_page(self, request, "admin/tenants/gatewaykey/issued.html", issued, title=title)
 
     # --- rotating, revoking ---
 

@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from tenants.adminbase import TenantScopedAdmin
+from tenants.adminsecrets import secret_page
 from tenants.models import GatewayKey
 from tenants.services import IssuedKey, end_old_secret, rotate_gateway_key
-from tenants.snippets import snippets
 
 RECENT_CALLS = 1000
 LONGEST = timedelta(days=366)
@@ -152,21 +152,11 @@ def _end_old(page: TenantScopedAdmin, request: HttpRequest, key: GatewayKey, mom
 
 
 def _shown(page: TenantScopedAdmin, request: HttpRequest, issued: IssuedKey) -> HttpResponse:
-    base = request.build_absolute_uri("/").rstrip("/")
     key = issued.row
-    context = {
-        **page.admin_site.each_context(request),
-        "title": _("New secret of “%(name)s”") % {"name": key.name},
-        "opts": page.opts,
-        "key": key,
-        "secret": issued.secret,
-        "snippets": snippets(base, issued.secret, key.line),
-        "old_works": key.old_works(timezone.now()),
-    }
-    response = TemplateResponse(request, "admin/tenants/gatewaykey/rotated.html", context)
-    response["Cache-Control"] = "no-store"
-    response["Referrer-Policy"] = "no-referrer"
-    return response
+    return secret_page(
+        page, request, "admin/tenants/gatewaykey/rotated.html", issued,
+        title=_("New secret of “%(name)s”") % {"name": key.name}, old_works=key.old_works(timezone.now()),
+    )  # fmt: skip
 
 
 def _minute(moment: datetime) -> str:
