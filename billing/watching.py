@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 
+from billing.kinds import ADMITTED
 from billing.models import LineHour, RequestRecord, Statement
 from billing.spool import REFUSED, SUFFIX
-from keys.core.watch import many_failures
-from tenants.alerts import Words, close_alert, forget_others, open_alert, watch_alert
+from keys.watching import Named, Rate, watch_rate
+from tenants.alerts import close_alert, forget_others, open_alert
 from tenants.models import Alert, AlertKind, Tenant
 
 SPOOLED_FOR_S = 60.0  # a file that is replayed at once is no news
@@ -43,7 +44,7 @@ def watch_failures(*, now: datetime) -> None:
 
     Calls that the client got wrong, that a limit refused or that a person aborted say nothing and are left out.
     """
-    rows = RequestRecord.objects.filter(created__gt=now - FAILURES_OF, created__lte=now, replay_of="", refusal_limit="")
+    rows = RequestRecord.objects.filter(ADMITTED, created__gt=now - FAILURES_OF, created__lte=now)
     counted = (
         rows.exclude(_CLIENTS_FAULT)
         .order_by()
@@ -87,21 +88,11 @@ def watch_refused(*, now: datetime, machine: str) -> None:
 
 
 def _watch_calls(tenant: Tenant, calls: int, failed: int, now: datetime) -> None:
-    def words(since: datetime) -> Words:
-        share = round(100 * failed / calls) if calls else 0
-        minutes = FAILURES_OF // timedelta(minutes=1)
-        text = f"{failed} of {calls} calls of the last {minutes} minutes were not served ({share} %)."
-        details = {
-            "of": f"team {tenant.name}", "of_zh": f"团队 {tenant.name}", "what": "calls", "calls": calls,
-            "failed": failed, "percent": share, "minutes": minutes, "since": since.isoformat(timespec="seconds"),
-            "page": f"/admin/billing/requestrecord/?tenant__id__exact={tenant.pk}&status__exact=failed",
-        }  # fmt: skip
-        return Words(text, details)
-
-    watch_alert(
-        tenant=tenant, kind=AlertKind.ERROR_RATE, subject=_CALLS, wrong=many_failures(calls, failed), now=now,
-        words=words,
-    )  # fmt: skip
+    minutes = FAILURES_OF // timedelta(minutes=1)
+    said = f"{failed} of {calls} calls of the last {minutes} minutes were not served"
+    names = Named(_CALLS, f"team {tenant.name}", f"团队 {tenant.name}", "calls")
+    page = f"/admin/billing/requestrecord/?tenant__id__exact={tenant.pk}&status__exact=failed"
+    watch_rate(tenant, Rate(names, calls, failed, minutes, said, page), now=now)
 
 
 def _lines(path: Path) -> int:

@@ -54,17 +54,46 @@ def subject_of(upstream: Upstream) -> str:
 
 
 def _watch(tenant: Tenant, upstream: Upstream, calls: int, failed: int, now: datetime) -> None:
+    said = f"{failed} of the last {calls} attempts at upstream {upstream.name} failed"
+    names = Named(subject_of(upstream), f"upstream {upstream.name}", f"上游 {upstream.name}", "attempts")
+    watch_rate(tenant, Rate(names, calls, failed, WINDOW_MIN, said, f"/admin/pool/?team={tenant.pk}"), now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Whose failures, in both languages; `what` is counted: attempts or calls."""
+
+    subject: str
+    of: str
+    of_zh: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many of the calls of some minutes failed. `said` becomes a sentence with the share; `page` shows them."""
+
+    names: Named
+    calls: int
+    failed: int
+    minutes: int
+    said: str
+    page: str
+
+
+def watch_rate(tenant: Tenant, rate: Rate, *, now: datetime) -> None:
+    """Take in one look at a failure rate, for the alert about it."""
+    names, share = rate.names, round(100 * rate.failed / rate.calls) if rate.calls else 0
+
     def words(since: datetime) -> Words:
-        share = round(100 * failed / calls) if calls else 0
-        text = f"{failed} of the last {calls} attempts at upstream {upstream.name} failed ({share} %)."
         details = {
-            "of": f"upstream {upstream.name}", "of_zh": f"上游 {upstream.name}", "what": "attempts", "calls": calls,
-            "failed": failed, "percent": share, "minutes": WINDOW_MIN, "since": since.isoformat(timespec="seconds"),
-            "page": f"/admin/pool/?team={tenant.pk}",
+            "of": names.of, "of_zh": names.of_zh, "what": names.what, "calls": rate.calls, "failed": rate.failed,
+            "percent": share, "minutes": rate.minutes, "since": since.isoformat(timespec="seconds"),
+            "page": rate.page,
         }  # fmt: skip
-        return Words(text, details)
+        return Words(f"{rate.said} ({share} %).", details)
 
     watch_alert(
-        tenant=tenant, kind=AlertKind.ERROR_RATE, subject=subject_of(upstream), wrong=many_failures(calls, failed),
-        now=now, words=words,
+        tenant=tenant, kind=AlertKind.ERROR_RATE, subject=names.subject,
+        wrong=many_failures(rate.calls, rate.failed), now=now, words=words,
     )  # fmt: skip
