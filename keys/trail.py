@@ -12,7 +12,7 @@ from keys.standing import cause_words, status_words
 from tenants.adminchips import ago, chip
 
 SHOWN_MAX = 15
-TONES = {Status.HEALTHY: "good", Status.COOLING: "wait", Status.DEAD: "bad"}
+_TONES: dict[str, str] = {Status.HEALTHY: "good", Status.COOLING: "wait", Status.DEAD: "bad"}
 
 
 def events_of(key: UpstreamKey) -> list[KeyEvent]:
@@ -23,11 +23,15 @@ def events_of(key: UpstreamKey) -> list[KeyEvent]:
     return sorted(found, key=lambda event: (event.at, event.pk), reverse=True)[:SHOWN_MAX]
 
 
+def tone_of(status: str) -> str:
+    """Return the tone of a status's chip; "note" for what is no status."""
+    return _TONES.get(status, "note")
+
+
 def event_words(event: KeyEvent, key: UpstreamKey) -> SafeString:
     """Say what became of the key, why, until when, and by which request it was learnt."""
-    state = Status(event.after) if event.after in list(Status) else None
     parts = [
-        chip(TONES[state] if state is not None else "note", status_words(event.after)),
+        chip(tone_of(event.after), status_words(event.after)),
         _("account %(name)s") % {"name": key.account.name} if event.account_id and key.account else "",
         cause_words(event.reason),
         format_html("<q>{}</q>", event.message) if event.message else "",

@@ -76,7 +76,8 @@ def _tenant(row: Tenant) -> TenantInfo:
     return TenantInfo(row.pk, row.slug, row.name, row.timezone, row.currency, row.enabled)
 
 
-def _limits(row: Any) -> Caps:
+def caps_of(row: Any) -> Caps:
+    """Return the limits of a line, a gateway key or an upstream key; what its table lacks is unlimited."""
     return Caps(
         rpm=row.rpm,
         tpm=row.tpm,
@@ -102,7 +103,7 @@ def _lines() -> dict[int, LineInfo]:
             name=row.name,
             route_id=routes.get(row.pk),
             models=tuple(row.model_globs),
-            limits=_limits(row),
+            limits=caps_of(row),
             charge_multiplier=row.charge_multiplier,
             on_unpriced=row.on_unpriced or ("refuse" if bound else "serve"),
             history=row.history,
@@ -126,7 +127,7 @@ def _gateway_key(row: GatewayKey, *, old: bool = False) -> GatewayKeyInfo:
         line_id=row.line_id,
         name=row.name,
         last4=row.old_last4 if old else row.last4,
-        limits=_limits(row),
+        limits=caps_of(row),
         expires=min((end for end in ends if end is not None), default=None),
         enabled=row.enabled and row.revoked is None,
     )
@@ -153,7 +154,7 @@ def _key(row: UpstreamKey) -> KeyInfo:
         account_id=row.account_id,
         secret=row.secret,
         weight=row.weight,
-        limits=_limits(row),
+        limits=caps_of(row),
         policy=row.policy,
         enabled=row.enabled,
     )

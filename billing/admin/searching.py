@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from billing.kinds import of_model
 from keys.models import UpstreamKey
 from tenants.models import BusinessLine, GatewayKey
 from tenants.scoping import EVERYONE, Reach, scoped
@@ -24,7 +25,7 @@ def found(rows: QuerySet[Any], term: str, reach: Reach) -> QuerySet[Any]:
     named = _named(word.removeprefix("…"), reach)
     if named is not None:
         return rows.filter(named)
-    return rows.filter(Q(model_served=word) | Q(model_served="", model_requested=word))
+    return rows.filter(of_model(word))
 
 
 def _named(word: str, reach: Reach) -> Q | None:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from keys.core.policy import Policy, overridden
-from keys.core.windows import Caps
 from keys.models import UpstreamKey
 from proxy import background
 from proxy.runtime import Runtime, current
 from routing.core.strategies import is_slow
+from routing.snapshot import caps_of
 
 ASK_S = 2.0
 
@@ -49,8 +49,3 @@ def _gauge(runtime: Runtime, key: UpstreamKey) -> Gauge:
         left=runtime.store.figures.left(key.pk, caps, now),
         water=seen.water if seen.water is not None and seen.water < policy.low_water else None,
     )
-
-
-def caps_of(key: UpstreamKey) -> Caps:
-    """Return what a key may be used for."""
-    return Caps(rpm=key.rpm, tpm=key.tpm, per_hour=key.per_hour, per_day=key.per_day, concurrency=key.concurrency)

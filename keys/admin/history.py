@@ -16,6 +16,7 @@ from keys.core.wording import WordingRule as Rule
 from keys.core.wording import checked
 from keys.models import KeyEvent, WordingRule
 from keys.standing import cause_words, status_words
+from keys.trail import tone_of
 from keys.wordings import rule_of
 from tenants.adminbase import NOBODY, ReadOnlyAdmin, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import ago, chip
@@ -23,7 +24,6 @@ from tenants.corewords import core_words
 from tenants.formfields import NumbersField
 from tenants.scoping import OPERATIONS
 
-TONES = {"healthy": "good", "cooling": "wait", "dead": "bad"}
 SCOPES = (
     (Scope.NONE.value, gettext_lazy("nothing")),
     (Scope.REQUEST.value, gettext_lazy("this request alone")),
@@ -70,7 +70,7 @@ class KeyEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def change(self, row: KeyEvent) -> SafeString:
-        return chip(TONES.get(row.after, "note"), status_words(row.after), title=_change(row))
+        return chip(tone_of(row.after), status_words(row.after), title=_change(row))
 
     @admin.display(description=gettext_lazy("before"))
     def was(self, row: KeyEvent) -> str:
