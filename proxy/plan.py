@@ -12,7 +12,7 @@ from routing.core.choose import choose
 from routing.core.decide import decide
 from routing.core.decision import Decision, Target
 from routing.core.table import KeyInfo
-from routing.core.views import KeyView, Situation
+from routing.core.views import KeyView, Situation, view_of
 
 
 async def plan(call: Call, runtime: Runtime, draw: float) -> Decision:
@@ -56,21 +56,7 @@ def views_of(target: Target, runtime: Runtime) -> dict[int, KeyView]:
     for key_id, model in target.pairs:
         key = keys[key_id]
         figures = store.figures.of(key_id, key.account_id, key.limits, now)
-        views[key_id] = KeyView(
-            standing=store.standing(key_id, key.account_id, model, now, key.epoch),
-            cap=figures.cap,
-            cap_left_s=figures.cap_left_s,
-            in_flight=figures.in_flight,
-            calls_24h=figures.calls_24h,
-            median_ms=figures.median_ms,
-            sample_age_s=figures.sample_age_s,
-            ok=figures.ok,
-            results=figures.results,
-            mean_ms=figures.mean_ms,
-            baseline_ms=figures.baseline_ms,
-            water=figures.water,
-            remaining=figures.remaining,
-        )
+        views[key_id] = view_of(store.standing(key_id, key.account_id, model, now, key.epoch), figures)
     return views
 
 

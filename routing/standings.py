@@ -22,7 +22,7 @@ from routing.core.decision import Target
 from routing.core.facts import Facts
 from routing.core.memory import Memory
 from routing.core.table import KeyInfo, RoutingTable
-from routing.core.views import KeyView
+from routing.core.views import KeyView, view_of
 from routing.sessions import memory_of, names_of
 
 Rows: TypeAlias = Mapping[str, Any]
@@ -55,21 +55,7 @@ class Present:
         holder = key_target(key.id) if key.account_id is None else account_target(key.account_id)
         calls = self.pool.counts.get(key.id, Counts()).calls_24h(self.now)
         seen = figures_of(self._sight(key_target(key.id)), self._sight(holder), key.limits, calls, self.now)
-        return KeyView(
-            standing=self._standing(key, model),
-            cap=seen.cap,
-            cap_left_s=seen.cap_left_s,
-            in_flight=seen.in_flight,
-            calls_24h=seen.calls_24h,
-            median_ms=seen.median_ms,
-            sample_age_s=seen.sample_age_s,
-            ok=seen.ok,
-            results=seen.results,
-            mean_ms=seen.mean_ms,
-            baseline_ms=seen.baseline_ms,
-            water=seen.water,
-            remaining=seen.remaining,
-        )
+        return view_of(self._standing(key, model), seen)
 
     def _standing(self, key: KeyInfo, model: str) -> Standing:
         state = self.pool.states.get(key_target(key.id), FRESH)

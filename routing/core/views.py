@@ -5,6 +5,7 @@ from dataclasses import field
 from datetime import datetime
 
 from keys.core.report import Standing
+from keys.core.samples import Figures
 from tenants.core.values import valueclass
 
 
@@ -37,6 +38,25 @@ class KeyView:
 
 
 FRESH = KeyView()
+
+
+def view_of(standing: Standing, figures: Figures) -> KeyView:
+    """Return the view of a key that stands so and has these figures."""
+    return KeyView(
+        standing=standing,
+        cap=figures.cap,
+        cap_left_s=figures.cap_left_s,
+        in_flight=figures.in_flight,
+        calls_24h=figures.calls_24h,
+        median_ms=figures.median_ms,
+        sample_age_s=figures.sample_age_s,
+        ok=figures.ok,
+        results=figures.results,
+        mean_ms=figures.mean_ms,
+        baseline_ms=figures.baseline_ms,
+        water=figures.water,
+        remaining=figures.remaining,
+    )
 
 
 @valueclass(frozen=True, slots=True)
