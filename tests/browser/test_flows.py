@@ -20,7 +20,7 @@ from tests import factories
 from tests.browser.test_admin_flow import PASSWORD
 from tests.config.admin_world import member, person
 from tests.fake_upstream import answer, status
-from tests.gateway import CHARGE, HELLO, MESSAGES, PRICE, committed_database, gateway, up, wipe
+from tests.gateway import CHARGE, HELLO, MESSAGES, PRICE, committed_database, gateway, up
 
 __all__ = ["committed_database", "gateway", "up"]
 
@@ -29,10 +29,8 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def site(gateway):
-    wipe()
-    gateway.restart()  # what it knows of the database is forgotten, the key under gateway-key hashes too
-    yield gateway
-    wipe()
+    gateway.start_over()
+    return gateway
 
 
 def enter(page, site, user):

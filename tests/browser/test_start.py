@@ -9,7 +9,7 @@ from billing.models import RequestRecord
 from tenants.models import Tenant
 from tests.browser.test_admin_flow import PASSWORD, PHONE, sideways
 from tests.factories import PriceFactory
-from tests.gateway import PRICE, chat, committed_database, gateway, up, wipe
+from tests.gateway import PRICE, chat, committed_database, gateway, up
 
 __all__ = ["committed_database", "gateway", "up"]
 
@@ -18,11 +18,9 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def empty(gateway):
-    wipe()
-    gateway.restart()  # what it knows of the database is forgotten, the key under gateway-key hashes too
+    gateway.start_over()
     User.objects.create_superuser("root", password=PASSWORD)
-    yield gateway
-    wipe()
+    return gateway
 
 
 def log_in(page, url):
