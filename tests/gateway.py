@@ -51,6 +51,7 @@ from tenants.services import touch_config
 from tests.environment import ROOT, variables
 from tests.factories import PriceFactory, World, serving
 from tests.fake_upstream import FakeUpstream
+from tests.sessions import hang_up
 
 HOST = "127.0.0.1"
 READY_S = 30.0
@@ -238,16 +239,6 @@ def up() -> Iterator[FakeUpstream]:
 def is_configured_database() -> bool:
     """Whether no test database stands in place of the configured one yet."""
     return str(connection.settings_dict["NAME"]) == CONFIGURED_DATABASE
-
-
-def hang_up() -> None:
-    """End the sessions that the threads of stopped gateways left open: PostgreSQL drops no database that is in use."""
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
 
 
 def wipe() -> None:
