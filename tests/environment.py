@@ -38,6 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.write_sep("_", f"failed at first: {report.nodeid}", yellow=True)
+        report.toterminal(terminalreporter._tw)
     if os.environ.get("POINTSMAN_TEST_EMBEDDED_FAILED"):
         terminalreporter.write_line("The embedded suite, which ran before, failed as well: see above.", red=True)
 

@@ -16,6 +16,9 @@ from tests import services
 from tests.environment import ROOT, variables
 
 NOTHING_RAN = pytest.ExitCode.NO_TESTS_COLLECTED
+# Browsers, processes and sockets share a machine that may be busy: what fails has a second run, and the summary tells
+# it with the first run's traceback. A plain `pytest` runs each test once.
+AGAIN = ("--reruns=1", "-raR")
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +42,8 @@ def main(arguments: list[str]) -> int:
 def run_pytest(suite: str, arguments: list[str], ours: Mapping[str, str]) -> int:
     blank = dict.fromkeys(variables(), "")  # neither the caller's environment nor a .env file is seen
     env = {**os.environ, **blank, "POINTSMAN_TEST_SUITE": suite, **ours}
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=env, check=False).returncode
+    command = [sys.executable, "-m", "pytest", *AGAIN, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
 
 
 def combined(embedded: int, main_suite: int) -> int:
