@@ -27,9 +27,11 @@ def amount(
 
 
 def shown(value: Decimal, places: int = SHOWN_PLACES) -> str:
-    """Return at least 2 and at most `places` places; what would round to nothing says so."""
+    """Return at least 2 and at most `places` places; a smaller amount has up to six, a still smaller one says so."""
     smallest = Decimal(1).scaleb(-places)
     if value and abs(value) < smallest:
+        if places < SHOWN_PLACES:
+            return shown(value)
         return f"<{smallest:f}" if value > 0 else f">-{smallest:f}"
     whole, _dot, rest = f"{value:,.{places}f}".partition(".")
     return f"{whole}.{rest.rstrip('0').ljust(2, '0')}"

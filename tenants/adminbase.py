@@ -19,6 +19,7 @@ from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
 from tenants.adminforms import ScopedForm, ScopedFormSet, owner_field
+from tenants.adminreading import plain_decimals
 from tenants.encryption import EncryptedTextField
 from tenants.models import Tenant
 from tenants.scoping import ADMINS, EVERYONE, NOBODY, Reach, reach_of, scoped, tenant_id_of, tenant_path
@@ -201,6 +202,11 @@ class TenantScopedAdmin(Scoped, admin.ModelAdmin):  # type: ignore[type-arg]  # 
         """Name the list by what is in it."""
         title = capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        """Show decimals that are only read without the zeros that their column has behind them."""
+        plain_decimals(self.model, context["adminform"])
+        return super().render_change_form(request, context, *args, **kwargs)
 
     # --- writes ---
 

@@ -111,12 +111,13 @@ def audit(
     target: models.Model,
     tenant: Tenant | None,
     fields: Mapping[str, Any] | None = None,
+    by: str = "",
 ) -> AuditEntry:
-    """Note a write. The caller passes field names and harmless values only."""
+    """Note a write. The caller passes field names and harmless values only. `by`: the command, where no user acts."""
     return AuditEntry.objects.create(
         tenant=tenant,
         user_id=user.pk if user is not None else None,
-        username=user.get_username()[:150] if user is not None else "",
+        username=user.get_username()[:150] if user is not None else by,
         action=action,
         model=target._meta.label,
         object_id=str(target.pk),

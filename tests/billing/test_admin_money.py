@@ -19,6 +19,9 @@ from billing.models import Attempt, RequestRecord
         ("-0.0000001", 6, ">-0.000001"),
         ("-12.3", 6, "-12.30"),
         ("62.155015", 2, "62.16"),
+        ("0.0025", 2, "0.0025"),
+        ("-0.000001", 2, "-0.000001"),
+        ("0.0000001", 2, "<0.000001"),
     ],
 )
 def test_an_amount_is_shown_with_two_places_at_least(value, places, text):

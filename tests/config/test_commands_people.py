@@ -101,6 +101,15 @@ def test_a_weak_password_is_said_to_be_weak(monkeypatch: pytest.MonkeyPatch) -> 
     assert "12345" not in err
 
 
+def test_somebody_who_exists_keeps_the_password_and_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    add("ann", "viewer")
+    monkeypatch.setenv("POINTSMAN_PASSWORD", "another-one-0815")
+    _out, err = run("add_member", "ann", "--tenant", "acme", "--role", "finance")
+    assert "ann exists and keeps the password" in err
+    assert "another-one-0815" not in err
+    assert User.objects.get().check_password(PASSWORD)
+
+
 def token(pk: int) -> str:
     with connection.cursor() as cursor:
         cursor.execute("SELECT secret FROM keys_upstreamkey WHERE id = %s", [pk])

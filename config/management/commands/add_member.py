@@ -39,6 +39,8 @@ class Command(BaseCommand):
             elif not person.is_staff:
                 User.objects.filter(pk=person.pk).update(is_staff=True)
                 done.append(f"{username} may now use the admin.")
+            if person is not None and PASSWORD_VARIABLE in os.environ:
+                self.stderr.write(f"Note: {username} exists and keeps the password; change it in the admin.")
             if set_role(person, owner, role):
                 done.append(f"{username} now has the role {role} in {tenant}.")
         for line in done or ["No changes."]:

@@ -30,7 +30,8 @@ class Command(BaseCommand):
         except StatementError as exc:
             raise CommandError(str(exc)) from exc
         if not was_closed:
-            audit(user=None, action="close_month", target=row, tenant=tenant, fields={"digest": row.digest})
+            fields = {"digest": row.digest}
+            audit(user=None, by="close_month", action="close_month", target=row, tenant=tenant, fields=fields)
         self.stdout.write(
             f"{tenant.slug} {first:%Y-%m}: {'was closed' if was_closed else 'closed'} {row.closed:%Y-%m-%d %H:%M} UTC, "
             f"payable {plain_decimal(row.payable)} {row.currency}, SHA-256 {row.digest}"

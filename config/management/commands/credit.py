@@ -37,5 +37,5 @@ class Command(BaseCommand):
             raise CommandError(f"not an amount: {options['amount']!r}") from exc
         except StatementError as exc:
             raise CommandError(str(exc)) from exc
-        audit(user=None, action="credit", target=row, tenant=tenant, fields={"amount": options["amount"]})
+        audit(user=None, by="credit", action="credit", target=row, tenant=tenant, fields={"amount": options["amount"]})
         self.stdout.write(f"{plain_decimal(amount)} {tenant.currency} credited to {tenant.slug} {first:%Y-%m}")

@@ -29,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(str(exc)) from exc
         if result.billed:
             fields = {"month": f"{first:%Y-%m}", "calls": result.billed, "charge": str(result.charge)}
-            audit(user=None, action="reprice", target=tenant, tenant=tenant, fields=fields)
+            audit(user=None, by="reprice", action="reprice", target=tenant, tenant=tenant, fields=fields)
         self.stdout.write(f"{result.billed} calls billed, {plain_decimal(result.charge)} {tenant.currency}")
         for model, calls in sorted(result.left.items()):
             self.stdout.write(f"still without a price: {model}, {calls} calls")

@@ -29,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(f"nobody is called {username!r}")
         unlock(username=username, user_id=user.pk if user is not None else None, address=address)
         if user is not None:
-            audit(user=None, action="login_unlocked", target=user, tenant=None)
+            audit(user=None, by="unlock_login", action="login_unlocked", target=user, tenant=None)
         said = " and ".join(filter(None, (username, address)))
         self.stdout.write(f"{said}: may try to log in again")
         if user is not None and options["forget_second_factor"]:
