@@ -84,6 +84,8 @@ def credit(
         raise StatementError(f"{first:%Y-%m} is not closed; only a closed month is corrected by a credit")
     if not amount:
         raise StatementError("a credit of nothing")
+    if not note.strip():
+        raise StatementError("say why: a credit stands in the books for good")
     if not storable(amount):
         raise StatementError(f"an amount has at most {DIGITS - PLACES} digits before the point and {PLACES} after it")
     return LedgerEntry.objects.create(

@@ -17,7 +17,8 @@ def plain_decimals(model: type[Model], shown: AdminForm) -> None:
     """
     columns = {column.name: column for column in model._meta.concrete_fields if isinstance(column, DecimalField)}
     readers = {name: _reader(columns[name]) for name in shown.readonly_fields if name in columns}
-    shown.readonly_fields = [*shown.readonly_fields, *readers.values()]
+    read: list[Any] = [*shown.readonly_fields, *readers.values()]
+    shown.readonly_fields = read
     shown.fieldsets = [
         (title, {**options, "fields": [_line(line, readers) for line in options["fields"]]})
         for title, options in shown.fieldsets

@@ -104,15 +104,19 @@ def webhook_secret(tenant_id: int) -> str:
 
 
 def payload_of(row: AlertDelivery) -> dict[str, Any]:
-    """Return what a webhook is told. Times are ISO 8601 in UTC; amounts are decimal text."""
+    """Return what a webhook is told. Times are ISO 8601 in UTC; amounts are decimal text.
+
+    `text` is for people; one of what is over begins with "Over: ".
+    """
     alert = row.alert
+    over = "Over: " if row.occasion == AlertDelivery.Occasion.RESOLVED else ""
     return {
         "delivery": row.pk,
         "alert": alert.pk,
         "occasion": row.occasion,
         "kind": alert.kind,
         "subject": alert.subject,
-        "text": alert.text,
+        "text": over + alert.text,
         "details": alert.details,
         "tenant": alert.tenant.slug if alert.tenant is not None else None,
         "opened": alert.opened.isoformat(),

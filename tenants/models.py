@@ -220,7 +220,7 @@ class AlertKind(models.TextChoices):
     UNPRICED = "unpriced", _("model without a price")
     BUDGET = "budget", _("budget threshold")
     FORECAST = "forecast", _("money runs out inside the period")
-    MAIL = "mail", _("mail is not set up")
+    MAIL = "mail", _("mail cannot be sent")
     RECORDING = "recording", _("records cannot be written")
 
 

@@ -140,7 +140,7 @@ class Gateway(Door):
         self._open(self.port)
 
     def start_over(self) -> None:
-        """Restart on an empty database. It is emptied in between: a running gateway's reading could deadlock with it."""
+        """Restart on a database emptied in between: with a running gateway's reading that could deadlock."""
         self.close()
         wipe()
         self._open(self.port)

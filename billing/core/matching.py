@@ -2,10 +2,11 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import pairwise
 
 # How invoices name the columns that count.
@@ -13,6 +14,11 @@ _DAY = ("day", "date", "日期")
 _AMOUNT = ("amount", "cost", "total", "金额", "费用")
 _TIME = ("time", "at", "timestamp", "时间", *_DAY)
 _BALANCE = ("balance", "remaining", "余额")
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,40})(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
+)
+_DIGITS_MAX, _PLACES_MAX = 18, 30
+_YEARS = range(2000, 2201)
 _NAME = ("key", "key_name", "api_key", "model", "密钥", "模型")
 
 
@@ -62,11 +68,12 @@ def read_invoice(text: str) -> list[Billed]:
     reader, named = _opened(text)
     day, amount, name = (_column(named, wanted) for wanted in (_DAY, _AMOUNT, _NAME))
     if day is None or amount is None:
-        raise ValueError(f"line 1: no column {' or '.join(_DAY if day is None else _AMOUNT)}")
+        raise _missing(_DAY if day is None else _AMOUNT, named)
     found = []
     for row in _rows(reader):
         try:
             when = date.fromisoformat((row[day] or "").strip()[:10])
+            _year_checked(when.year)
             much = _number(row[amount])
         except ValueError as exc:
             raise ValueError(f"line {reader.line_num}: not a day and an amount: {row[day]!r}, {row[amount]!r}") from exc
@@ -88,11 +95,12 @@ def read_balances(text: str, zone: tzinfo) -> list[Reading]:
     reader, named = _opened(text)
     time, balance = _column(named, _TIME), _column(named, _BALANCE)
     if time is None or balance is None:
-        raise ValueError(f"line 1: no column {' or '.join(_TIME if time is None else _BALANCE)}")
+        raise _missing(_TIME if time is None else _BALANCE, named)
     found = []
     for row in _rows(reader):
         try:
             at = datetime.fromisoformat((row[time] or "").strip())
+            _year_checked(at.year)
             left = _number(row[balance])
         except ValueError as exc:
             raise ValueError(
@@ -121,18 +129,33 @@ def _opened(text: str) -> "tuple[csv.DictReader[str], dict[str, str]]":
 
 
 def _number(text: str | None) -> Decimal:
-    try:
-        number = Decimal((text or "").strip().replace(",", ""))
-    except InvalidOperation as exc:
-        raise ValueError("not a number") from exc
-    if not number.is_finite():
+    """Read a number; a comma only between groups of thousands, for as a decimal mark it would change the amount."""
+    written = (text or "").strip()
+    if _NUMBER.fullmatch(written) is None:
         raise ValueError("not a number")
+    number = Decimal(written.replace(",", ""))
+    if number and not -_PLACES_MAX <= number.adjusted() < _DIGITS_MAX:
+        raise ValueError("too many digits")
     return number
+
+
+def _year_checked(year: int) -> None:
+    if year not in _YEARS:
+        raise ValueError("not a year of ours")
+
+
+def _missing(wanted: Sequence[str], named: Mapping[str, str]) -> ValueError:
+    if not any(named):
+        return ValueError("the file is empty")
+    return ValueError(f"line 1: no column {' or '.join(wanted)} among {', '.join(map(repr, named))}; a comma separates")
 
 
 def _rows(reader: "csv.DictReader[str]") -> Iterator[dict[str, str | None]]:
     try:
-        yield from reader
+        for row in reader:
+            if any(map(str.strip, row.get(None) or ())):  # what is beyond the header
+                raise ValueError(f"line {reader.line_num}: more columns than in line 1; quote an amount with a comma")
+            yield row
     except csv.Error as exc:  # such as a NUL byte or a field of absurd size
         raise ValueError(f"line {reader.line_num}: {exc}") from exc
 

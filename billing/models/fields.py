@@ -1,6 +1,7 @@
 """Columns that several tables of money share."""
 
 from decimal import Decimal
+from itertools import takewhile
 from typing import Any
 
 from django.core.validators import MinValueValidator
@@ -43,8 +44,11 @@ class MoneyField(models.DecimalField):  # type: ignore[type-arg]  # django-stubs
 
 def storable(amount: Decimal) -> bool:
     """Say whether a money column keeps an amount as it is: no digit is lost, none is too many."""
-    exponent = amount.normalize().as_tuple().exponent
-    return isinstance(exponent, int) and exponent >= -PLACES and amount.adjusted() < DIGITS - PLACES
+    _sign, digits, exponent = amount.as_tuple()
+    if not isinstance(exponent, int):
+        return False  # no number
+    zeros = sum(1 for _ in takewhile(lambda digit: digit == 0, reversed(digits)))  # `normalize` would round
+    return not amount or (exponent + zeros >= -PLACES and amount.adjusted() < DIGITS - PLACES)
 
 
 class MoneySum(models.Aggregate):

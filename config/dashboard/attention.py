@@ -27,8 +27,7 @@ from tenants.scoping import ADMINS
 
 NAMED = 5  # rows named one by one before the rest is only counted
 BROKE = (Cause.INSUFFICIENT_BALANCE.value, Cause.QUOTA_EXHAUSTED.value)
-_ELSEWHERE = (AlertKind.KEY_DEAD, AlertKind.NO_BALANCE, AlertKind.QUOTA, AlertKind.UNPRICED, AlertKind.BUDGET,
-              AlertKind.MAIL)  # fmt: skip
+_ELSEWHERE = (AlertKind.KEY_DEAD, AlertKind.NO_BALANCE, AlertKind.QUOTA, AlertKind.UNPRICED, AlertKind.BUDGET)
 _NEAR = Decimal(80)
 
 
@@ -184,7 +183,8 @@ def _unpriced(view: View) -> Iterator[Sentence]:
 
 def _alerts(view: View) -> Iterator[Sentence]:
     """Say what only the alerts know. Alerts of no tenant are the operator's."""
-    rows = Alert.objects.filter(closed=None).exclude(kind__in=_ELSEWHERE)
+    elsewhere = _ELSEWHERE if settings.POINTSMAN_MAIL_CONFIGURED else (*_ELSEWHERE, AlertKind.MAIL)
+    rows = Alert.objects.filter(closed=None).exclude(kind__in=elsewhere)
     rows = (
         rows if view.reach.operator and len(view.tenants) == len(view.offered) else rows.filter(tenant__in=view.tenants)
     )

@@ -149,7 +149,10 @@ def test_other_months_other_tenants_and_other_lines_stay_out():
     RecordFactory(line=record.line, created=datetime(2026, 12, 1, 0, tzinfo=UTC))
     assert [row["calls"] for row in rows(record.tenant)] == ["1", "1", "2"]
     assert [row["line"] for row in rows(record.tenant, "--line", "other")] == ["other", ""]
-    assert rows(record.tenant, "--line", "nobody")[0]["calls"] == "0"
+    other.delete()
+    assert [row["line"] for row in rows(record.tenant, "--line", "other")] == ["other", ""]
+    with pytest.raises(CommandError, match="no line 'nobody'"):
+        rows(record.tenant, "--line", "nobody")
 
 
 def test_amounts_in_a_former_currency_are_converted_at_their_days_rate():

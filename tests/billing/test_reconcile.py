@@ -81,7 +81,12 @@ def test_by_account_with_a_tolerance_in_the_invoices_currency(account, tmp_path)
 
 
 def test_an_empty_invoice_and_mistakes(account, tmp_path):
-    assert run(account, tmp_path, "day,amount\n")[1:] == ["TOTAL,,0.00,0.00,0.00,USD"]
+    with pytest.raises(CommandError, match=r"invoice.csv: no rows to compare"):
+        run(account, tmp_path, "day,amount\n")
+    with pytest.raises(CommandError, match=r"two or more are needed"):
+        run(account, tmp_path, "time,balance\n2026-11-15T08:00:00Z,5\n")
+    with pytest.raises(CommandError, match=r"usd is not a currency code"):
+        run(account, tmp_path, "day,amount\n2026-11-15,1\n", "--currency", "usd")
     with pytest.raises(CommandError, match=r"invoice.csv: line 1: no column"):
         run(account, tmp_path, "x\n")
     account.name = "nobody"
@@ -124,5 +129,9 @@ def test_a_missing_file_and_a_bad_tolerance_are_no_tracebacks(account, tmp_path)
     given = ["--tenant", account.tenant.slug, "--account", account.name]
     with pytest.raises(CommandError, match="No such file"):
         call_command("reconcile", str(tmp_path / "none.csv"), *given)
-    with pytest.raises(CommandError, match="tolerance"):
-        call_command("reconcile", str(tmp_path / "none.csv"), *given, "--tolerance", "much")
+    for amount in ("much", "nan", "-1"):
+        with pytest.raises(CommandError, match="tolerance: not an amount"):
+            call_command("reconcile", str(tmp_path / "none.csv"), *given, f"--tolerance={amount}")
+    (tmp_path / "excel.csv").write_bytes("day,amount\n".encode("utf-16"))
+    with pytest.raises(CommandError, match="excel.csv: not UTF-8 text"):
+        call_command("reconcile", str(tmp_path / "excel.csv"), *given)

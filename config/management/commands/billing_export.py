@@ -8,8 +8,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from billing.core.csvtext import BOM
 from billing.exports import audit_text, credits_text, requests_text
+from billing.models import RequestRecord
 from billing.statements import exported
-from config.month_arguments import add_month_arguments, tenant_and_month, write_parts
+from config.month_arguments import add_month_arguments, line_of, tenant_and_month, write_parts
 
 
 class Command(BaseCommand):
@@ -36,6 +37,8 @@ class Command(BaseCommand):
 def _parts(options: dict[str, Any]) -> Iterator[str]:
     tenant, first = tenant_and_month(options)
     line = options["line"]
+    if line is not None and not RequestRecord.objects.filter(tenant=tenant, line_slug=line).exists():
+        line_of(tenant, line)  # one that is gone keeps its months; one that never was is a slip of the pen
     match options["kind"]:
         case "requests":
             return requests_text(tenant, first, line)

@@ -38,4 +38,6 @@ class Command(BaseCommand):
         except StatementError as exc:
             raise CommandError(str(exc)) from exc
         audit(user=None, by="credit", action="credit", target=row, tenant=tenant, fields={"amount": options["amount"]})
-        self.stdout.write(f"{plain_decimal(amount)} {tenant.currency} credited to {tenant.slug} {first:%Y-%m}")
+        what = "credited to" if amount > 0 else "billed in addition to"
+        whom = f"{tenant.slug}, line {line.slug}," if line is not None else tenant.slug
+        self.stdout.write(f"{plain_decimal(abs(amount))} {tenant.currency} {what} {whom} {first:%Y-%m}")

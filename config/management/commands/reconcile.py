@@ -1,10 +1,12 @@
 """`manage.py reconcile`: an upstream's invoice, or readings of a balance, against our own books."""
 
+from argparse import ArgumentTypeError
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from billing.core.csvtext import csv_line
@@ -12,13 +14,26 @@ from billing.core.matching import Drift, holds_balances, read_balances, read_inv
 from billing.reconciliation import reconcile, reconcile_balances
 from config.month_arguments import tenant_of, write_parts
 from keys.models import Account
+from tenants.validators import validate_currency
 
 
 def _amount(text: str) -> Decimal:
     try:
-        return Decimal(text)
+        amount = Decimal(text)
     except InvalidOperation:
-        raise ValueError(text) from None
+        raise ArgumentTypeError(f"not an amount: {text!r}") from None
+    if not amount.is_finite() or amount < 0:
+        raise ArgumentTypeError(f"not an amount of zero or more: {text!r}")
+    return amount
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CommandError(f"{path}: not UTF-8 text; save it as CSV in UTF-8") from None
+    except OSError as exc:
+        raise CommandError(f"{path}: {exc.strerror}") from exc
 
 
 class Command(BaseCommand):
@@ -45,9 +60,13 @@ class Command(BaseCommand):
         if account is None:
             raise CommandError(f"There is no account {options['account']!r} in {tenant.slug}.")
         currency = options["currency"] or account.credit_currency or tenant.currency
+        text = _text(options["file"])
         try:
-            rows = self._compared(account, Path(options["file"]).read_text(encoding="utf-8"), currency)
-        except (OSError, ValueError) as exc:
+            validate_currency(currency)
+            rows = self._compared(account, text, currency)
+        except ValidationError as exc:
+            raise CommandError(" ".join(exc.messages)) from exc
+        except ValueError as exc:
             raise CommandError(f"{options['file']}: {exc}") from exc
         shown = [row for row in rows if abs(row.drift) > options["tolerance"]]
         lines = [csv_line(["day", "name", "theirs", "ours", "drift", "currency"])]
@@ -58,8 +77,13 @@ class Command(BaseCommand):
 
     def _compared(self, account: Account, text: str, currency: str) -> list[Drift]:
         if not holds_balances(text):
-            return reconcile(account=account, invoice=read_invoice(text), currency=currency)
+            invoice = read_invoice(text)
+            if not invoice:
+                raise ValueError("no rows to compare")
+            return reconcile(account=account, invoice=invoice, currency=currency)
         readings = read_balances(text, ZoneInfo(account.quota_timezone))
+        if not readings[1:]:
+            raise ValueError("a balance is compared from one reading to the next; two or more are needed")
         rows, rises = reconcile_balances(account=account, readings=readings, currency=currency)
         if rises:
             what = "1 time" if rises == 1 else f"{rises} times"

@@ -29,6 +29,8 @@ D = Decimal
         ('\ufeffDate,Model,Cost\r\n2026-11-15T08:00:00Z, m ,"1,234.5"\r\n', [Billed(DAY, "m", D("1234.5"))]),
         ("日期,金额\n2026-11-15,-2\n", [Billed(DAY, "", D(-2))]),
         ("day,amount\n", []),
+        ("day,amount,\n2026-11-15,.5,\n", [Billed(DAY, "", D("0.5"))]),
+        ("day,amount\n2026-11-15,1e-05\n", [Billed(DAY, "", D("0.00001"))]),
     ],
 )  # fmt: skip
 def test_reading(text, expected):
@@ -38,7 +40,14 @@ def test_reading(text, expected):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "line 1: no column day or date"),
+        ("", "the file is empty"),
+        ("day;amount\n", "line 1: no column day or date or 日期 among 'day;amount'; a comma separates"),
+        ('day,amount\n2026-11-15,"12,50"\n', "line 2: not a day and an amount: '2026-11-15', '12,50'"),
+        ('day,amount\n2026-11-15,"1.234,56"\n', "line 2: not a day and an amount"),
+        ('day,amount\n2026-11-15,"1,2345"\n', "line 2: not a day and an amount"),
+        ("day,amount\n2026-11-15,1,234.50\n", "line 2: more columns than in line 1"),
+        ("day,amount\n2026-11-15,1e999\n", "line 2: not a day and an amount"),
+        ("day,amount\n9999-12-31,1\n", "line 2: not a day and an amount"),
         ("day,sum\n", "line 1: no column amount or cost"),
         ("day,amount\n2026-11-15,1\n15.11.2026,1\n", "line 3: not a day and an amount: '15.11.2026', '1'"),
         ("day,amount\n2026-11-15,one\n", "line 2: not a day and an amount"),
