@@ -110,9 +110,12 @@ def test_the_credit_command(record):
     closed(tenant)
     call_command("credit", "--tenant", tenant.slug, "--month", "2026-11", "--amount", "2.5", "--note", "goodwill")
     assert LedgerEntry.objects.get().amount == Decimal("-2.5")
-    for amount in ("NaN", "x", "0", "0.0000000000001", "1000000000000000000", "1e40", "-Infinity"):
+    for amount in ("NaN", "x", "0", "0.0000000000001", "1000000000000000000", "1e40", "-Infinity", "-1e999999999",
+                   "1.0000000000000000000000000000000001"):  # fmt: skip
         with pytest.raises(CommandError):
             call_command("credit", "--tenant", tenant.slug, "--month", "2026-11", "--amount", amount, "--note", "n")
+    with pytest.raises(CommandError, match="say why"):
+        call_command("credit", "--tenant", tenant.slug, "--month", "2026-11", "--amount", "1", "--note", "  ")
     assert LedgerEntry.objects.count() == 1
 
 

@@ -18,6 +18,7 @@ from keys.core.outcome import Cause
 from keys.core.state import KeyState, Status
 from keys.core.stored import dumped
 from keys.models import StoredState
+from tenants.models import Alert
 from tests import factories
 from tests.config.admin_world import member, person, team
 
@@ -99,6 +100,13 @@ def test_mail_that_is_not_set_up_is_said_to_those_who_can_act(client, alpha, set
     assert any(text.startswith("Mail is not set up") for text in texts(home(client)))
     client.force_login(member(alpha.tenant, "viewer"))
     assert not any(text.startswith("Mail is not set up") for text in texts(home(client)))
+
+
+def test_mail_that_fails_is_said_where_no_mail_is_needed(client, alpha, settings):
+    settings.POINTSMAN_MAIL_CONFIGURED = True
+    Alert.objects.create(tenant=None, kind="mail", subject="mail", text="Mail could not be sent: refused")
+    client.force_login(person("root", is_superuser=True))
+    assert "mail cannot be sent: Mail could not be sent: refused" in texts(home(client))
 
 
 def test_an_empty_installation_names_the_next_step(client, settings):

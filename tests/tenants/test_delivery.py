@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from tenants import delivery
 from tenants.alerts import close_alert, open_alert
-from tenants.delivery import MAX_TRIES, Sent, due_deliveries, send_delivery, signature, watch_mail
+from tenants.delivery import MAX_TRIES, Sent, due_deliveries, payload_of, send_delivery, signature, watch_mail
 from tenants.models import Alert, AlertDelivery, AlertKind, Tenant
 from tests.factories import TenantFactory
 
@@ -147,6 +147,8 @@ def test_the_notice_that_it_is_over():
     (message,) = mail.outbox
     assert message.subject == "[Pointsman acme] Over: Upstream key dead: a1"
     assert "This is over since 2026-11-15 21:00 (Asia/Shanghai)" in message.body
+    said = [payload_of(row)["text"] for row in AlertDelivery.objects.order_by("pk")]
+    assert said == [said[0], f"Over: {said[0]}"]
 
 
 BUDGET = {
