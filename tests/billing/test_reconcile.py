@@ -133,5 +133,5 @@ def test_a_missing_file_and_a_bad_tolerance_are_no_tracebacks(account, tmp_path)
         with pytest.raises(CommandError, match="tolerance: not an amount"):
             call_command("reconcile", str(tmp_path / "none.csv"), *given, f"--tolerance={amount}")
     (tmp_path / "excel.csv").write_bytes(b"\xff\xfed\x00a\x00y\x00")
-    with pytest.raises(CommandError, match="excel.csv: not UTF-8 text"):
+    with pytest.raises(CommandError, match=r"excel\.csv: not UTF-8 text"):
         call_command("reconcile", str(tmp_path / "excel.csv"), *given)
