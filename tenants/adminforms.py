@@ -10,6 +10,7 @@ from django.db.models import Model
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from tenants.core.decimals import trimmed
 from tenants.scoping import tenant_id_of, tenant_path
 
 
@@ -27,7 +28,7 @@ class ScopedForm(forms.ModelForm):  # type: ignore[type-arg]  # django-stubs' ge
     def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
         """Show numbers as people write them: 1.2, not 1.200000000."""
         value = super().get_initial_for_field(field, field_name)
-        return Decimal(f"{value.normalize():f}") if isinstance(value, Decimal) else value
+        return Decimal(trimmed(value)) if isinstance(value, Decimal) else value
 
     def clean(self) -> dict[str, Any] | None:
         """Compare the tenant of everything chosen with that of the row."""

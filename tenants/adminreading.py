@@ -9,6 +9,8 @@ from django.contrib.admin.helpers import AdminForm
 from django.db.models import DecimalField, Field, Model
 from django.utils.formats import number_format
 
+from tenants.core.decimals import trimmed
+
 
 def plain_decimals(model: type[Model], shown: AdminForm) -> None:
     """Let a form show decimals that are only read without the zeros behind their last digit.
@@ -35,10 +37,7 @@ def _reader(column: "Field[Any, Any]") -> Callable[[Model], str]:
     @display(description=column.verbose_name)
     def read(row: Model) -> str:
         value: Decimal | None = getattr(row, column.attname)
-        if value is None:
-            return "–"
-        whole, _dot, places = f"{value:f}".partition(".")
-        return number_format(Decimal(f"{whole}.{places.rstrip('0') or '0'}"), len(places.rstrip("0")))
+        return number_format(Decimal(trimmed(value))) if value is not None else "–"
 
     read.__name__ = column.name
     return read

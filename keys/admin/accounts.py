@@ -16,6 +16,7 @@ from keys.hosts import HostVerdict, judge_address
 from keys.models import Account, UpstreamKey
 from tenants.adminbase import LinkedRows, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminforms import ScopedForm
+from tenants.core.decimals import trimmed
 from tenants.corewords import core_words
 from tenants.scoping import OPERATIONS
 
@@ -111,4 +112,4 @@ class AccountAdmin(TenantScopedAdmin):
         if row.credit_amount is None:
             return "–"
         period = row.get_credit_period_display() if row.credit_period else ""
-        return f"{row.credit_amount.normalize():f} {row.credit_currency} {period}".strip()
+        return f"{trimmed(row.credit_amount)} {row.credit_currency} {period}".strip()

@@ -30,6 +30,7 @@ from keys.standing import pool_of, state_chip
 from tenants.adminbase import LinkedRows, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import chip, listing, tail
 from tenants.adminforms import ScopedForm
+from tenants.core.decimals import trimmed
 from tenants.corewords import core_words
 from tenants.formfields import HiddenPairsField, LinesField, PairsField
 from tenants.scoping import OPERATIONS
@@ -188,7 +189,7 @@ class UpstreamAdmin(TenantScopedAdmin):
 
     @admin.display(description=gettext_lazy("cost multiplier"), ordering="cost_multiplier")
     def multiplier(self, row: Upstream) -> str:
-        return f"{row.cost_multiplier.normalize():f}"
+        return trimmed(row.cost_multiplier)
 
     @admin.display(description=gettext_lazy("models"))
     def models(self, row: Upstream) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 from tenants.adminbase import LinkedRows, ScopedRelatedFilter, TenantScopedAdmin
 from tenants.adminchips import chip, listing, tail
 from tenants.adminforms import ScopedForm
+from tenants.core.decimals import trimmed
 from tenants.formfields import LinesField
 from tenants.models import BusinessLine, GatewayKey
 from tenants.scoping import OPERATIONS
@@ -73,4 +74,4 @@ class BusinessLineAdmin(TenantScopedAdmin):
 
     @admin.display(description=gettext_lazy("charge multiplier"), ordering="charge_multiplier")
     def multiplier(self, row: BusinessLine) -> str:
-        return f"{row.charge_multiplier.normalize():f}"
+        return trimmed(row.charge_multiplier)
